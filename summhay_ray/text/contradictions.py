@@ -23,6 +23,8 @@ _SHORT = 4
 _NEAR = 3
 """Content words up to this distance from a fact belong to it."""
 _ARTICLES = frozenset(("the", "a", "an"))
+_IN = frozenset(("in", "on", "at", "inside", "under", "near"))
+_LEADS = _ARTICLES | _IN
 _DENYING_WORDS = """
     prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal forbid deny reject
 """
@@ -54,6 +56,7 @@ _OPPOSITE_WORDS = """
     succeed succeeded success / fail failed failure
     win won / lose lost
     before / after
+    from since / until
     first / last
     earliest / latest
     enable enabled / disable disabled
@@ -121,15 +124,19 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     found: list[Contradiction] = []
     for one in said.statements:
         opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.tokens)
-        if not (one.facts or one.negations or shown.denies or opposes) or len(one.roots & shown.roots) < _SHARED * len(one.roots):
+        twins = [near for near in shown.statements if len(one.roots - near.roots) == 1 == len(near.roots - one.roots)]
+        if not (one.facts or one.negations or shown.denies or opposes or twins):
+            continue
+        if len(one.roots & shown.roots) < _SHARED * len(one.roots):
             continue
         missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown.facts)]
-        if not (missing or one.negations or shown.denies or opposes):
+        if not (missing or one.negations or shown.denies or opposes or twins):
             continue
         window = _best_window(one, shown.statements)
         common = one.roots & frozenset().union(*(near.roots for near in window))
         if not common or len(common) < _SHARED * len(one.roots):
             continue
+        earlier = len(found)
         for fact in missing:
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
             # Other facts of the statement do not count as contradictions, nor do sums of its numbers or of the evidence's.
@@ -141,6 +148,8 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         if len(common) >= _SHARED_BY_DENIALS * min([len(one.roots), *short]):
             found += _denials(one, said.statements, window, shown.statements)
         found += _opposites(one, window)
+        if len(found) == earlier:
+            found += _other_words(one, twins, said.roots, shown.roots)
     return found
 
 
@@ -226,8 +235,12 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
         return False
     if fact.name:
         own, foreign = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
-        if (fact.begins and other.begins) or foreign & statement.roots or own & near.roots:
+        if foreign & statement.roots or own & near.roots:
             return False
+        if fact.begins and other.begins:
+            alike = _neighbours(fact, statement)[1] == _neighbours(other, near)[1]
+            whole = statement.roots - own <= near.roots or near.roots - foreign <= statement.roots
+            return fact.acts and other.acts and alike and whole
         rest = len(statement.roots - own)
         shared = len(common) >= _SHARED_BY_NAMES * rest and len(common & near.roots) >= _SHARED * rest
         return shared and _same_place(fact, statement, other, near)
@@ -303,6 +316,44 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
             if _alike_around((place, place + 1), one, (other, other + 1), near):
                 yield Contradiction("denial", one.tokens[place], near.tokens[other])
                 return
+
+
+def _other_words(
+    one: Statement, twins: Sequence[Statement], said: frozenset[str], shown: frozenset[str]
+) -> Iterator[Contradiction]:
+    """The place ("in the kitchen"), or the name after its noun ("the user Ada"), in which a sentence of the evidence differs
+    that has all other words in the same order. `said`, `shown`: the roots of both whole texts."""
+    for near in twins if len(one.roots) > 2 else ():
+        (own, spots), (others, other_spots) = _written(one), _written(near)
+        before = _in_common(own, others)
+        after = _in_common(own[before:][::-1], others[before:][::-1])
+        end, other_end = len(own) - after, len(others) - after
+        lead = own[:before]
+        while before < min(end, other_end) and own[before] in _LEADS and others[before] in _LEADS:
+            lead, before = [*lead, own[before]], before + 1
+        if not end - before == other_end - before == 1 or others[before] in said or own[before] in shown:
+            continue
+        word, other = own[before], others[before]
+        second, first = ["", "", *lead][-2:]
+        place = first in _IN or (first in _ARTICLES and second in _IN)
+        names = {fact.place for fact in one.facts if fact.name}, {fact.place for fact in near.facts if fact.name}
+        named = spots[before] in names[0] or other_spots[before] in names[1] or not (word + other).isalpha()
+        if place or (named and second in _ARTICLES and first in one.roots):
+            yield Contradiction("name", word, other)
+            return
+
+
+def _written(statement: Statement) -> tuple[list[str], list[int]]:
+    """The tokens of a statement without punctuation marks, and their indexes."""
+    spots = [spot for spot, token in enumerate(statement.tokens) if token[0].isalnum()]
+    return [statement.tokens[spot] for spot in spots], spots
+
+
+def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Number of equal tokens at the beginning of both."""
+    return next(
+        (n for n, (own, foreign) in enumerate(zip(one, other, strict=False)) if own != foreign), min(len(one), len(other))
+    )
 
 
 def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple[int, int]]]:

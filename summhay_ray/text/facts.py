@@ -35,6 +35,8 @@ class Quantity:
     """Empty for counted things."""
     nouns: frozenset[str] = frozenset()
     """Roots of the words for the counted or measured thing."""
+    excluded: bool = False
+    """Whether the range is open at one end and excludes its other end: "before 2.4", not "2.3 and earlier"."""
 
     def agrees(self, other: Quantity) -> bool:
         """Whether both can be the same number, at the coarser precision: 12 is in 10 to 15, but "more than 10" is not "more than
@@ -49,7 +51,9 @@ class Quantity:
                 # "At least 50" and "at most 50" have only their bound in common.
                 return gap < 0
             return gap <= 0 or gap < bound
-        return all(one == two or abs(one - two) < bound for one, two in ((self.low, other.low), (self.high, other.high)))
+        # "Fewer than 10" is "at most 9".
+        step = max(self.grain, other.grain) * (1 + 1e-9) if self.excluded != other.excluded else bound
+        return all(one == two or abs(one - two) < step for one, two in ((self.low, other.low), (self.high, other.high)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class Fact:
     """The roots of a name's words."""
     begins: bool = False
     """Whether a name is one word at the beginning of a sentence, and so perhaps not a name."""
+    acts: bool = False
+    """Whether this word is a singular without an article before a past form, as in "Google acquired"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +264,15 @@ _MEASURES: dict[str, tuple[str, float]] = {
     for word in words.split()
 }
 _CURRENCIES = frozenset("$€£¥₹") | {"yuan", "franc"}
-_ABOVE = re.compile(r"(?:more than|over|above|at least|exceed\w*|greater than|no fewer than|no less than|[>≥]) ?$")
-_BELOW = re.compile(r"(?:less than|fewer than|under|below|up to|at most|no more than|within|[<≤]) ?$")
+_ABOVE = re.compile(r"(?:(?P<excluded>more than|over|above|exceed\w*|greater than|>)|at least|no fewer than|no less than|≥) ?$")
+_BELOW = re.compile(
+    r"(?:(?P<excluded>(?<!no )(?<!or )(?:less than|fewer than|under|below|<))|up to|at most|no more than|within|≤) ?$"
+)
+_SINCE = re.compile(r"(?P<excluded>after|newer than|later than|higher than)(?: versions?)? $")
+_UNTIL = re.compile(r"(?P<excluded>before|prior to|older than|earlier than|lower than)(?: versions?)? $")
+"""The same before a version, a number with a decimal point."""
+_ABOVE_AFTER = re.compile(r" ?(?:(?:and|or) (?:later|newer|above|higher|more|up(?:wards)?|over)|onwards?)\b")
+_BELOW_AFTER = re.compile(r" (?:and|or) (?:earlier|older|below|lower|less|fewer|under|prior)\b")
 _ABOUT = re.compile(r"(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to|~) ?$")
 _TOLERANCE = 0.1
 """Relative tolerance of a number after "about"."""
@@ -385,6 +398,9 @@ class _Reader:
                 days = ((None, _MONTHS[token.lower], None, None),)
         elif token.kind == "number" and re.fullmatch(r"(?:1[89]|20)\d\d", token.text) and self._is_year(place):
             days = ((int(token.text), None, None, None),)
+        if self._at(place - 1).lower in ("before", "after"):
+            # "After 1 March" may be "from 2 March".
+            days = (*days, *_next_to(days, 1 if self._at(place - 1).lower == "after" else -1))
         return Fact("date", token.text, place, place + 1, days=days) if days else None
 
     def _is_year(self, place: int) -> bool:
@@ -415,8 +431,10 @@ class _Reader:
     def _quantity(self, place: int) -> Fact | None:
         begin = place
         currency = ""
-        token, after = self._at(place), self._at(place + 1)
-        if token.lower in _ORDINALS and after.root and not self._number(place - 1):
+        negative = self._is_minus(place)
+        place += negative
+        token, following = self._at(place), self._at(place + 1)
+        if token.lower in _ORDINALS and following.root and not self._number(place - 1):
             value = float(_ORDINALS[token.lower])
             return Fact(
                 "number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", self._nouns(place, place + 1, "#"))
@@ -428,26 +446,40 @@ class _Reader:
         if found is None:
             return None
         low, grain, place = found
-        high = low
+        low = high = -low if negative else low
         joins = ("-", "–", "to", "and") if self._at(begin - 1).lower == "between" else ("-", "–", "to")
         if self._at(place).lower in joins:
             further = place + 1 + (self._unit(place + 1)[0] == currency != "")
-            upper = self._number(further)
-            if upper is not None and upper[0] > low:
-                high, grain, place = upper
+            negative = self._is_minus(further)
+            upper = self._number(further + negative)
+            if upper is not None and (to := -upper[0] if negative else upper[0]) > low:
+                high, (_, grain, place) = to, upper
         unit, factor, place = ("%", 1.0, place) if fraction else self._measure(place, currency)
         low, high, grain = low * factor, high * factor, grain * factor
         if unit == "second":
             low, high, grain, place = self._compound(low, high, grain, factor, place)
-        before = self.text[: self.tokens[begin].start].lower()
-        if _ABOVE.search(before):
+        before, after = self.text[: self.tokens[begin].start].lower(), self.text[self.tokens[place - 1].end :].lower()
+        version = not unit and grain < 1
+        above = _ABOVE.search(before) or (version and _SINCE.search(before)) or _ABOVE_AFTER.match(after)
+        below = _BELOW.search(before) or (version and _UNTIL.search(before)) or _BELOW_AFTER.match(after)
+        bound = above or below
+        if above:
             high = math.inf
-        elif _BELOW.search(before):
+        elif below:
             low = -math.inf
         elif low == high and _ABOUT.search(before):
             low, high = low - abs(low) * _TOLERANCE, high + abs(high) * _TOLERANCE
-        quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit))
+        excluded = bool(bound and bound.groupdict().get("excluded"))
+        quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit), excluded)
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
+
+    def _is_minus(self, place: int) -> bool:
+        """Whether a number's minus sign, or the word `minus`, is here; the hyphen in "10-15" is none."""
+        token, before, after = self._at(place), self._at(place - 1), self._at(place + 1)
+        if token.lower in ("minus", "negative"):
+            return self._number(place + 1) is not None and not self._number(place - 1)
+        joined = after.start == token.end and (after.kind == "number" or self._unit(place + 1)[0] in _CURRENCIES)
+        return token.text in ("-", "−") and joined and before.end != token.start and before.kind != "number"
 
     def _fraction(self, place: int) -> tuple[float, float, int] | None:
         """The result of `_number` for "half of", "a third of", "two thirds of" and "by a quarter", in per cent."""
@@ -578,7 +610,10 @@ class _Reader:
         words = [token for token in self.tokens[place:end] if token.lower not in TITLES] or self.tokens[place:end]
         name = tuple(token.root for token in words)
         begins = end == place + 1 and self._at(place - 1).kind in ("", "mark") and not self.tokens[place].text[1:2].isupper()
-        return Fact("name", self._words(place, end), place, end, name=name, begins=begins)
+        follows = self._at(end).lower
+        past = follows in _BASE or follows.endswith("ed") or follows in ("was", "has", "had", "did", "is", "will")
+        acts = begins and past and not self.tokens[place].lower.endswith(("s", "ly", "ing"))
+        return Fact("name", self._words(place, end), place, end, name=name, begins=begins, acts=acts)
 
     def _negations(self) -> Iterator[Negation]:
         """The denials in the sentence."""
@@ -672,3 +707,16 @@ def _days_of(token: _Token) -> tuple[Day, ...]:
                 continue
         days.append((year or None, month or None, (first, last) if first else None, weekday))
     return tuple(days)
+
+
+def _next_to(days: tuple[Day, ...], step: int) -> Iterator[Day]:
+    """The day after (`step` 1) or before (-1) each of the days of which at least the month is known."""
+    for year, month, span, _ in days:
+        if month and span:
+            # In a leap year, the last of February has two dates.
+            for known in (year,) if year else (2023, 2024):
+                try:
+                    day = datetime.date(known, month, span[0]) + datetime.timedelta(days=step)
+                except ValueError:
+                    continue
+                yield (day.year if year else None), day.month, (day.day, day.day), (day.weekday() if year else None)

@@ -57,18 +57,23 @@ class WorkItem:
     `reads`."""
     decided: Mapping[str, Mapping[str, Any]] | None = None
     """For an item that was parked: see `Parking`."""
+    writes_input: bool = False
+    """Whether preparing its source also writes the rows of its input (`Workload.input_rows`)."""
+
+
+_SENT = ("prepared", "problem", "decided", "writes_input")
+"""The fields of a work item that are sent in addition to those of its item."""
 
 
 def batch_text(batch: Sequence[WorkItem]) -> str:
     """A batch as JSON text, for `read_batch`."""
-    names = ("prepared", "problem", "decided")
-    return json.dumps([{**asdict(work.item), **{name: getattr(work, name) for name in names}} for work in batch])
+    return json.dumps([{**asdict(work.item), **{name: getattr(work, name) for name in _SENT}} for work in batch])
 
 
 def read_batch(text: str, home: int | None = None) -> list[WorkItem]:
     """The work items of `batch_text`."""
-    names, works = ("prepared", "problem", "decided"), json.loads(text)
-    own = [{name: work.pop(name) for name in names} for work in works]
+    works = json.loads(text)
+    own = [{name: work.pop(name) for name in _SENT} for work in works]
     return [WorkItem(item=Item(**work), home=home, **rest) for work, rest in zip(works, own, strict=True)]
 
 
