@@ -323,7 +323,7 @@ class Gateway:
             )
             return Failed("context_window", message, retryable=True)
         max_tokens = longest * request.n
-        worst_micros = settings.worst_micros(prompt_tokens, max_tokens, request.searches[2])
+        worst_micros = 0 if uncounted else settings.worst_micros(prompt_tokens, max_tokens, request.searches[2])
         call.claim = Claim(request.key, request.model, call.stage, worst_micros, prompt_tokens, max_tokens)
         return None
 

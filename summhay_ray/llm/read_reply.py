@@ -186,7 +186,9 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     if settings.local:
         # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
         usage = usage or Usage(asked.input_tokens, _count_tokens(reply))
-        charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
+        charged = saved = 0
+        if asked.worst_micros:
+            charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
         counted, said = _count_tokens(reply), usage or Usage(0, 0)
         micros = settings.price.micros(said)

@@ -188,7 +188,12 @@ class Batches:
             )
         if body.get("completion_window") != "24h":
             raise Refused(400, "invalid_value", "completion_window is 24h", param="completion_window")
-        if metadata is not None and not _is_metadata(metadata):
+        if metadata is not None and not (
+            isinstance(metadata, dict)
+            and len(metadata) <= _MOST_METADATA
+            and all(len(name) <= _LONGEST_NAME for name in metadata)
+            and all(isinstance(value, str) and len(value) <= _LONGEST_VALUE for value in metadata.values())
+        ):
             wanted = f"at most {_MOST_METADATA} pairs of strings, of {_LONGEST_NAME} and {_LONGEST_VALUE} characters"
             raise Refused(400, "invalid_value", f"metadata has {wanted}", param="metadata")
         made = Batch(f"batch_simulated{next(self._numbers)}", "openai", key, "", str(endpoint), file_id, metadata)
@@ -224,10 +229,6 @@ class Batches:
             raise Refused(status, "", f"Cannot cancel a batch with status '{batch.status}'.")
         if batch.status != "cancelling":
             batch.turn("cancelling")
-
-    def is_reply_lost(self, batch: Batch) -> bool:
-        """Whether the reply to its creation is lost."""
-        return "batch_lost" in batch.faults
 
     def _start(self, batch: Batch) -> None:
         batch.turn("validating" if batch.wire == "openai" else "in_progress")
@@ -408,15 +409,6 @@ def page(batches: Sequence[Batch], after: str, before: str, limit: str, most: in
         return list(batches[first : names.index(before)]), first > 0
     first = names.index(after) + 1 if after else 0
     return list(batches[first : first + n]), first + n < len(names)
-
-
-def _is_metadata(given: Any) -> bool:
-    return (
-        isinstance(given, dict)
-        and len(given) <= _MOST_METADATA
-        and all(len(name) <= _LONGEST_NAME for name in given)
-        and all(isinstance(value, str) and len(value) <= _LONGEST_VALUE for value in given.values())
-    )
 
 
 def _read_lines(content: bytes, endpoint: str) -> tuple[list[Item], list[dict[str, Any]]]:
