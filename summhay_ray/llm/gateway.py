@@ -415,7 +415,12 @@ class Gateway:
             charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
         if call.settings.service_tier and decision.error == NO_CAPACITY:
-            self._wait_for_capacity(call, decision)
+            # Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt.
+            call.attempts -= 1
+            falls_back = call.settings.falls_back
+            if falls_back:
+                call.settings = call.settings.standard()
+            self._settle(call, again=True, limited=not falls_back, pause_s=decision.after_s or None, fell_back=falls_back)
             return None
         call.ends[decision.kind] += 1
         limited, again = decision.kind == "rate_limit", call.ends[decision.kind] < ATTEMPTS.get(decision.kind, 0)
@@ -439,14 +444,6 @@ class Gateway:
             # The user may raise the limit, and a later start retries.
             return Malformed(decision.error, *details, retryable=True), None
         return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
-
-    def _wait_for_capacity(self, call: Call, decision: Decision) -> None:
-        """Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt."""
-        call.attempts -= 1
-        falls_back = call.settings.falls_back
-        if falls_back:
-            call.settings = call.settings.standard()
-        self._settle(call, again=True, limited=not falls_back, pause_s=decision.after_s or None, fell_back=falls_back)
 
     def _secrets(self) -> Secrets:
         """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key

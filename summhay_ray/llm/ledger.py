@@ -347,24 +347,20 @@ class Ledger:
             if flight.permit is not None and done.location is not None:
                 model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
             self._land(done.key, sent=done.sent)
-        self._slow_down(model, done, now)
-        model.reached |= done.location is not None or (done.sent and not done.unreached)
-        if done.stop or (self._probing and not model.reached and done.unreached and not done.again):
-            self._stop(done.model, done.stop or done.unreached or ("", ""))
-        if done.excess:
-            self._note_excess({done.key: done.excess})
-
-    def _slow_down(self, model: ModelQueue, done: Settlement, now: float) -> None:
-        """Send fewer calls after a 429, and none while the provider demands a pause."""
+        # Send fewer calls after a 429, and none while the provider demands a pause.
         if done.limited and (why := model.limited(now)):
             self._stop(done.model, ("quota_exhausted", why))
         if done.pause_s is not None:
             model.pacer.pause(now, done.pause_s)
         elif done.limited:
             model.pacer.round_of_429s(now)
-        else:
-            return
-        self._touch_all()
+        if done.limited or done.pause_s is not None:
+            self._touch_all()
+        model.reached |= done.location is not None or (done.sent and not done.unreached)
+        if done.stop or (self._probing and not model.reached and done.unreached and not done.again):
+            self._stop(done.model, done.stop or done.unreached or ("", ""))
+        if done.excess:
+            self._note_excess({done.key: done.excess})
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""
