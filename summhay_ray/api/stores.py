@@ -153,20 +153,15 @@ def export_tables(
         if attribution := run.record.get(storage.ATTRIBUTION):
             files.put("ATTRIBUTION", f"{attribution}\n".encode())
     except OSError as error:
-        # An error in reading the store is not a problem of the target.
-        if files.folder is None or not _is_below(error.filename, files.folder):
+        # The path in an error of the target is its folder, inside it, or one of its parents. All others are of the store.
+        if files.folder is None or error.filename is None:
+            raise
+        path, folder = Path(os.fsdecode(error.filename)).absolute(), files.folder.absolute()
+        if not (path.is_relative_to(folder) or folder.is_relative_to(path)):
             raise
         why = error.strerror or type(error).__name__
         raise UserError(f"{target}: no table can be written there ({why}); give another folder, or s3://BUCKET/PREFIX") from error
     return {table: files.where(name) for table, name in written.items()}
-
-
-def _is_below(name: str | bytes | None, folder: Path) -> bool:
-    """Whether the path in an error is the folder, inside it, or one of its parents."""
-    if name is None:
-        return False
-    path, target = Path(os.fsdecode(name)).absolute(), folder.absolute()
-    return path.is_relative_to(target) or target.is_relative_to(path)
 
 
 @dataclass(frozen=True)

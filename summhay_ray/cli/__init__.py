@@ -107,9 +107,5 @@ def _commands() -> Callable[..., object]:
 
 
 def _say(code: int, message: str) -> int:
-    sys.stderr.write(_line(message))
+    sys.stderr.write("summhay: " + printable(" ".join(message.split())) + "\n")
     return code
-
-
-def _line(message: str) -> str:
-    return "summhay: " + printable(" ".join(message.split())) + "\n"

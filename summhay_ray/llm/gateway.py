@@ -53,7 +53,7 @@ class Call:
     request: Request
     settings: ModelSettings
     stage: str
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] = field(init=False)
     """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
     claim: Claim = field(init=False)
     wire: Wire = field(init=False)
@@ -236,24 +236,9 @@ class Gateway:
 
         Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-
-        def hand_over(ended: asyncio.Task[Any]) -> None:
-            # Retrieve the exception: a cancelled caller never will.
-            error = None if ended.cancelled() else ended.exception()
-            if ended.cancelled():
-                future.cancel()
-            elif future.cancelled():
-                return
-            elif error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(ended.result())
-
-        call = Call(request, self._models[request.model], stage, future)
-        loop.create_task(self._complete(call, kept, park, resumed)).add_done_callback(hand_over)
-        return future
+        call = Call(request, self._models[request.model], stage)
+        call.future = asyncio.shield(asyncio.create_task(self._complete(call, kept, park, resumed)))
+        return call.future
 
     async def _complete(
         self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any], park: Park | None, resumed: bool
@@ -433,7 +418,12 @@ class Gateway:
             charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
         if call.settings.service_tier and decision.error == NO_CAPACITY:
-            self._wait_for_capacity(call, decision)
+            # Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt.
+            call.attempts -= 1
+            falls_back = call.settings.falls_back
+            if falls_back:
+                call.settings = call.settings.standard()
+            self._settle(call, again=True, limited=not falls_back, pause_s=decision.after_s or None, fell_back=falls_back)
             return None
         call.ends[decision.kind] += 1
         limited, again = decision.kind == "rate_limit", call.ends[decision.kind] < ATTEMPTS.get(decision.kind, 0)
@@ -457,14 +447,6 @@ class Gateway:
             # The user may raise the limit, and a later start retries.
             return Malformed(decision.error, *details, retryable=True), None
         return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
-
-    def _wait_for_capacity(self, call: Call, decision: Decision) -> None:
-        """Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt."""
-        call.attempts -= 1
-        falls_back = call.settings.falls_back
-        if falls_back:
-            call.settings = call.settings.standard()
-        self._settle(call, again=True, limited=not falls_back, pause_s=decision.after_s or None, fell_back=falls_back)
 
     def _secrets(self) -> Secrets:
         """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key

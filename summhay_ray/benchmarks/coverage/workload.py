@@ -189,6 +189,11 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         bases = pl.concat([items.select(named), wanted.select(named)]).group_by(*by).agg(pl.col("basis").unique().sort())
         one_group = items["group"].unique().to_list() == [""] and wanted.height
         coverage = (whole if one_group else pl.concat([groups, whole])).join(sizes, on=by, how="left").join(bases, on=by)
+        tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
+        placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
+        places = pl.DataFrame()
+        if verdicts.height:
+            places = benchmark.mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")
         order = pl.col("group") == ALL
         return {
             "coverage": coverage.sort("evaluator", order, "group").select(
@@ -198,7 +203,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
                 *("coverage", "coverage_low", "coverage_high", "coverage_reason", "coverage_floor", "chunks", "n", "n_expected"),
             ),
             "agreement": _agreement(verdicts.filter(measured)),
-            "places": _places(verdicts),
+            "places": places,
         }
 
     def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
@@ -288,14 +293,6 @@ def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
         rows.append({"evaluator": one, "other": other, "same": same, "kappa": kappa(confusion), "n": n})
     schema = {"evaluator": pl.String, "other": pl.String, "same": pl.Float64, "kappa": pl.Float64, "n": pl.Int64}
     return pl.DataFrame(rows, schema=schema)
-
-
-def _places(verdicts: pl.DataFrame) -> pl.DataFrame:
-    if verdicts.is_empty():
-        return pl.DataFrame()
-    tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
-    placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
-    return benchmark.mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")
 
 
 def coverage_fields(spec: Path, fields: Mapping[str, Any], given: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
