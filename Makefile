@@ -37,11 +37,15 @@ $(VENV)/.core: pyproject.toml requirements/build.lock requirements/core.lock
 	$(call install,core)
 	touch $@
 
-$(VENV)/.installed: pyproject.toml $(wildcard requirements/*.lock)
+# All that the gates need: they begin while torch, the largest package, is being installed.
+$(VENV)/.gates: pyproject.toml $(wildcard requirements/*.lock)
 	$(call install,dev)
+	touch $(VENV)/.core $@
+
+$(VENV)/.installed: $(VENV)/.gates
 	$(call packages,torch==$(TORCH))
 	$(BIN)/python -m compileall -qq -j 0 tests tools || true
-	touch $(VENV)/.core $@
+	touch $@
 
 # The newest versions that pyproject.toml allows, into requirements/. What torch needs for GPUs comes with torch.
 NO_GPU := cuda-bindings cuda-toolkit nvidia-cudnn-cu13 nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvshmem-cu13 triton
@@ -62,7 +66,7 @@ newest:
 	.venv-newest/bin/python -m pip install --quiet --upgrade uv
 	.venv-newest/bin/uv pip install --quiet --python .venv-newest/bin/python $(PIP_FIND_LINKS:%=--find-links %) \
 	  --upgrade torch==$(TORCH) --editable ".[dev,embed,documents,docs]"
-	touch .venv-newest/.core .venv-newest/.installed
+	touch .venv-newest/.core .venv-newest/.gates .venv-newest/.installed
 	$(MAKE) VENV=.venv-newest check test
 
 demo: $(VENV)/.core
@@ -75,7 +79,7 @@ test: $(VENV)/.installed
 	$(BIN)/python -m pytest $(QUICK) --assert=plain -n auto --no-loadscope-reorder --durations=15 \
 	  || { $(BIN)/python -m pytest $(QUICK) --last-failed --last-failed-no-failures none -n 1; exit 1; }
 
-check: $(VENV)/.installed
+check: $(VENV)/.gates
 	$(MAKE) -j2 check-code check-house
 
 check-code:
@@ -87,7 +91,7 @@ check-house:
 	$(BIN)/python -m pytest -p no:cacheprovider tests/house
 
 # What is generated from the code and committed: schemas/, and the pages of docs/reference/ that say so.
-schemas: $(VENV)/.installed
+schemas: $(VENV)/.gates
 	$(BIN)/python -m summhay_ray.schemas schemas
 	$(BIN)/python tools/reference.py docs/reference
 

@@ -101,9 +101,16 @@ def store_uri(uri: str | None = None) -> str:
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
-def load_with(spec: Spec, store: str | None, options: PlanOptions) -> Workload[Any]:
-    """`load` with the `overrides` and `untrusted` of a run's options."""
-    return load(spec, options["overrides"], store, untrusted=options["untrusted"])
+def load_with(spec: Spec, store: str | None, options: PlanOptions, cluster: engine.Cluster | None = None) -> Workload[Any]:
+    """`load` with the `overrides` and `untrusted` of a run's options. `cluster`: reads many inputs."""
+    place = lambda parsed: Store(uri_of(parsed, store))  # noqa: E731
+    mapped = (lambda _: None) if cluster is None else cluster.mapped
+    return engine.load_workload(spec, options["overrides"], place, untrusted=options["untrusted"], mapped=mapped)
+
+
+def cluster_of(options: StartOptions) -> engine.Cluster:
+    """The Ray of a start with these options."""
+    return engine.Cluster(options["address"], options["executor"], not options["untrusted"])
 
 
 def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions) -> Workload[Any]:

@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from summhay_ray import benchmarks, engine
-from summhay_ray.api.arguments import Spec, check_budget, checked, load, load_with, run_options, store_of, store_uri, uri_of
+from summhay_ray.api.arguments import (
+    Spec,
+    check_budget,
+    checked,
+    cluster_of,
+    load,
+    load_with,
+    run_options,
+    store_of,
+    store_uri,
+    uri_of,
+)
 from summhay_ray.api.judging import leaderboard, make_report
 from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
 from summhay_ray.errors import UserError
@@ -41,9 +52,10 @@ def run(spec: Spec, store: str | None = None, **options: Unpack[RunOptions]) -> 
     total, a representative sample; the run can be resumed without it. `RunOptions` describes every option.
     """
     start = run_options(options, options["compat"], options["limit"])
-    loaded = load_with(spec, store, options)
-    opened = store_of(loaded, store)
-    result = engine.run_workload(loaded, opened, start)
+    with cluster_of(options) as cluster:
+        loaded = load_with(spec, store, options, cluster)
+        opened = store_of(loaded, store)
+        result = engine.run_workload(loaded, opened, start, cluster)
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
 
 
@@ -66,9 +78,10 @@ def retrieve(
         if Path(folder).exists() and not Path(folder).is_dir():
             raise UserError(f"{folder}: is a file; give a folder")
     place, change = (lambda parsed: Store(uri_of(parsed, store))), benchmarks.retrieval.retrieval_alone
-    loaded = engine.load_workload(spec, options["overrides"], place, change, options["untrusted"])
-    opened = store_of(loaded, store)
-    result = engine.run_workload(loaded, opened, start)
+    with cluster_of(options) as cluster:
+        loaded = engine.load_workload(spec, options["overrides"], place, change, options["untrusted"], mapped=cluster.mapped)
+        opened = store_of(loaded, store)
+        result = engine.run_workload(loaded, opened, start, cluster)
     if trec is not None:
         benchmarks.retrieval.write_trec(opened.run(result.run), Path(trec))
     if beir is not None:

@@ -167,6 +167,11 @@ class Workload(Generic[S]):
         """Compute the data that the items of a source need, such as parts of a long text. It must not ask a model."""
         return Prepared()
 
+    def input_rows(self, name: str) -> Rows:
+        """The rows that describe an input, such as the documents of a corpus; `name`: the `reads` of its items. They are written
+        once, when the first of these items is prepared."""
+        return {}
+
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """Answer one item and return its rows. Ask models only through `ask`; a missing answer becomes the item's failure row."""
         raise BadBenchmark(f"{type(self).__name__} answers nothing; write `async def answer(self, item, ask)`")
@@ -297,7 +302,7 @@ class Workload(Generic[S]):
         return int(run.record["cells"])
 
     def on_open(self, run: RunStore) -> None:
-        """Called whenever the run is opened in a store, to write tables of its inputs, for example."""
+        """Called whenever the run is opened in a store."""
 
     def own_code(self) -> Sequence[str]:
         """The user's own classes that the spec names, as module:Class. A job packs their files."""

@@ -17,7 +17,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -201,9 +201,9 @@ class CountingAsk(Ask):
             return
         planner.spared.add(question)
         (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
-        settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
+        settings = planner.settings[made.model]
         micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
-        planner.record(counted, spared_tokens=tokens - fewer, spared_micros=micros)
+        planner.record(Counted(stage, made.model, spared_tokens=tokens - fewer, spared_micros=micros))
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
         """See `Ask`. A planned call is no failure."""
@@ -220,11 +220,13 @@ class CountingAsk(Ask):
         self.guessed_on |= bool(after)
         # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
         counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
-        counted = [planner.stage(size, stage, request.model, share) for size in sizes]
+        purpose = stage, request.model, share
+        planner.asked.add(purpose)
         self.asked_anything = True
         known = planner.known(request)
         if known is not None:
-            planner.record(counted[0], reused=int(counts))
+            if self._size == "expected":
+                planner.record(Counted(*purpose, reused=1))
             planner.origins[request.model, known[1].origin] += counts * planner.weight
             return Ready(known[0])
         tokens, longest = planner.measured(request)
@@ -243,16 +245,11 @@ class CountingAsk(Ask):
             if question not in seen:
                 seen.add(question)
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
-                expected = min(expected, longest)
-                figures = {"calls": 1, "input_tokens": tokens, "output_tokens": expected}
-                micros = planner.micros(request.model, tokens, expected, longest, request.searches)
-                figures |= zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True)
-                for stage_plan in counted:
-                    planner.record(stage_plan, **figures)
-                if self._size == "expected":
-                    planner.count_cached(counted[0], request, (stage, share), tokens, expected)
-            else:
-                planner.record(counted[0], reused=1)
+                cached = planner.cached(request, tokens) if self._size == "expected" else (0, 0)
+                call = *purpose, sizes, tokens, min(expected, longest), longest, request.searches, *cached
+                planner.record(Counted(*call))
+            elif self._size == "expected":
+                planner.record(Counted(*purpose, reused=1))
         guess = planner.workload.guess(self.item, stage, self._size)
         batched = settings.batch is not None and not self._done
         if guess is None:
@@ -271,6 +268,39 @@ class CountingAsk(Ask):
         return self._in_wave(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
 
 
+class Counted(NamedTuple):
+    """A call of a stage, for the sizes of guesses with which it is asked; without sizes, a reused answer or saved tokens."""
+
+    stage: str
+    model: str
+    share: float = 1.0
+    """The probability of the call."""
+    sizes: tuple[Size, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    longest: int = 0
+    """Maximum tokens of the answer."""
+    searches: tuple[int, int, int] = (0, 0, 0)
+    reads: int = 0
+    """Tokens of the prompt that are read from the provider's cache; `writes`: that are written to it."""
+    writes: int = 0
+    reused: int = 0
+    spared_tokens: int = 0
+    spared_micros: int = 0
+
+    def figures(self, settings: ModelSettings) -> dict[str, int]:
+        """The fields of a `StagePlan` to which it adds."""
+        if not self.sizes:
+            return {name: getattr(self, name) for name in ("reused", "spared_tokens", "spared_micros")}
+        tokens, answer = self.input_tokens, self.output_tokens
+        micros = micros_of(settings, tokens, answer, self.longest, self.searches)
+        usage = usage_with_cache(settings, tokens, answer, self.reads, self.writes)
+        cache = {"cache_read_tokens": self.reads, "cache_write_tokens": self.writes if settings.cache else 0}
+        cache["cached_micros"] = settings.in_batch.price.micros(usage)
+        priced = dict(zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True))
+        return {"calls": 1, "input_tokens": tokens, "output_tokens": answer, **priced, **cache}
+
+
 class Planner:
     """Counts the calls of a workload by running its items with `CountingAsk`. It gives up as soon as `unwanted` returns True."""
 
@@ -279,9 +309,7 @@ class Planner:
         self._unwanted = unwanted
         self.settings = settings = workload.models.settings()
         models = workload.models
-        # These caches live as long as the planner, and must not refer to it.
-        self.micros = functools.cache(lambda model, *figures: micros_of(settings[model], *figures))
-        """`micros_of` by a model's name, cached: many prompts have equal numbers of tokens."""
+        # This cache lives as long as the planner, and must not refer to it.
         self.repeats_itself = functools.cache(
             lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
         )
@@ -294,36 +322,36 @@ class Planner:
         """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
         self.origins: defaultdict[tuple[str, str], float] = defaultdict(float)
         """(model, origin) -> number of reused answers."""
-        self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
+        self.counts: defaultdict[Counted, float] = defaultdict(float)
+        """Equal calls -> their number."""
+        self.asked: set[tuple[str, str, float]] = set()
+        """(stage, model, share) of all questions, whether they need calls or not."""
         self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.prefixes: dict[int, int] = {}
         """Hash of a shared beginning of prompts -> its tokens; 0 if it is too short for the provider's cache."""
         self.short: dict[str, int] = {}
         """Model -> tokens of its longest shared beginning that is too short for its cache."""
-        self.calls: defaultdict[tuple[str, str, int, int, int, int], float] = defaultdict(float)
-        """See `PlannedCalls`."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
-        self._recorded: list[Callable[[], None]] = []
+        self._recorded: list[Counted] = []
         """The additions of the current item to the counts."""
         self.total = self.left = self.waves = 0
         self.too_long = self.no_context = 0.0
-
-    def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
-        """The counts of a stage and model for calls that are made with the probability `share`."""
-        key = stage, model, share
-        if key not in self.counts:
-            self.counts[key] = {size: StagePlan(stage, model) for size in SIZES}
-        return self.counts[key][size]
 
     def stages(self, error: float = 0.0) -> list[StagePlan]:
         """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits.
 
         The bounds are wider by the relative `error` of the counts.
         """
+        purposes = {*self.asked, *(call[:3] for call in self.counts)}
+        counts = {purpose: {size: StagePlan(*purpose[:2]) for size in SIZES} for purpose in purposes}
+        for call, n in self.counts.items():
+            added = {name: n * figure for name, figure in call.figures(self.settings[call.model]).items()}
+            for size in call.sizes or ("expected",):
+                counts[call[:3]][size].add(**added)
         totals: dict[tuple[str, str], StagePlan] = {}
-        for (stage, model, share), sizes in self.counts.items():
+        for (stage, model, share), sizes in counts.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
             # A size without its own calls uses the calls of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
@@ -348,47 +376,32 @@ class Planner:
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, request.sampling, *options))
 
-    def record(self, counted: StagePlan, **figures: int) -> None:
+    def record(self, counted: Counted) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
-        weighted = {name: n * self.weight for name, n in figures.items()}
-        counted.add(**weighted)
-        self._recorded.append(functools.partial(counted.add, **weighted))
+        self.counts[counted] += self.weight
+        self._recorded.append(counted)
 
-    def count_cached(self, counted: StagePlan, request: Request, purpose: tuple[str, float], tokens: int, expected: int) -> None:
-        """Count what a call reads from the provider's cache and writes to it, and the call's repeats, which only read."""
+    def cached(self, request: Request, tokens: int) -> tuple[int, int]:
+        """The tokens that a call reads from the provider's cache and writes to it."""
         settings = self.settings[request.model]
+        if not request.shared or not settings.caches:
+            return 0, 0
         length = len(request.messages[-1].content) if request.messages else 0
-        reads = writes = 0
-        if request.shared and settings.caches:
-            prefix = hash((request.model, request.messages[:-1], request.messages[-1].content[: request.shared]))
-            if prefix not in self.prefixes:
-                # All of the prompt's tokens are counted already: this is their share before the end of the shared beginning.
-                shared = tokens if request.shared == length else self._shared_tokens(request)
-                self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
-                if not self.prefixes[prefix]:
-                    self.short[request.model] = max(self.short.get(request.model, 0), shared)
-                reads, writes = 0, self.prefixes[prefix]
-            else:
-                reads = self.prefixes[prefix]
-        self._add_cached(counted, request.model, purpose, tokens, expected, reads, writes)
-        again = functools.partial(self._add_cached, counted, request.model, purpose, tokens, expected, reads + writes, 0)
-        self._recorded.append(again)
+        prefix = hash((request.model, request.messages[:-1], request.messages[-1].content[: request.shared]))
+        if prefix in self.prefixes:
+            return self.prefixes[prefix], 0
+        # All of the prompt's tokens are counted already: this is their share before the end of the shared beginning.
+        shared = tokens if request.shared == length else self._shared_tokens(request)
+        self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
+        if not self.prefixes[prefix]:
+            self.short[request.model] = max(self.short.get(request.model, 0), shared)
+        return 0, self.prefixes[prefix]
 
     def _shared_tokens(self, request: Request) -> int:
         """Our count of the tokens up to the end of the shared beginning."""
         return sum(count_tokens(message.content) for message in request.messages[:-1]) + count_tokens(
             request.messages[-1].content[: request.shared]
         )
-
-    def _add_cached(
-        self, counted: StagePlan, model: str, purpose: tuple[str, float], tokens: int, expected: int, reads: int, writes: int
-    ) -> None:
-        settings = self.settings[model]
-        written = writes if settings.cache else 0
-        micros = settings.in_batch.price.micros(usage_with_cache(settings, tokens, expected, reads, writes))
-        figures = {"cache_read_tokens": reads, "cache_write_tokens": written, "cached_micros": micros}
-        counted.add(**{name: n * self.weight for name, n in figures.items()})
-        self.calls[purpose[0], model, tokens, expected, reads, writes] += purpose[1] * self.weight
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
@@ -416,17 +429,18 @@ class Planner:
                 # While the log is empty, an item's second repeat makes the same additions as its first.
                 if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
                     for again in self._recorded:
-                        again()
+                        # What the first repeat writes to the provider's cache, this one reads.
+                        self.counts[again._replace(reads=again.reads + again.writes, writes=0)] += self.weight
                     continue
                 self._recorded.clear()
-                asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
-                for ask in asks.values():
-                    ask.prepared = ready.own.get(item.id, ready.shared)
+                asks = list[CountingAsk]()
                 try:
-                    for size, ask in asks.items():
-                        if size == "expected" or asks["expected"].guessed_on:
+                    for size in SIZES:
+                        if not asks or asks[0].guessed_on:
+                            asks.append(CountingAsk(self, item, size, item.id in done))
+                            asks[-1].prepared = ready.own.get(item.id, ready.shared)
                             with contextlib.suppress(NoReply):
-                                await self.workload.answer(item, ask)
+                                await self.workload.answer(item, asks[-1])
                 except (OSError, UserError, *STOPS):
                     raise
                 # The benchmark's own code may raise anything. A run records it as the item's failure; here it means that there is
@@ -434,8 +448,8 @@ class Planner:
                 except BaseException as error:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
-                self.too_long += asks["expected"].too_long * self.weight
-                expected = asks["expected"]
+                expected = asks[0]
+                self.too_long += expected.too_long * self.weight
                 self.waves = max(self.waves, expected.waves)
                 if item.id not in done and not expected.too_long and not expected.asked_anything:
                     # The item asked nothing, so its failure does not depend on an answer: it is certain.
@@ -447,29 +461,40 @@ class Planner:
     async def estimate(self, done: Collection[str]) -> Drawn:
         """Count the calls of a sample, and scale the counts to the whole grid."""
         strata = await asyncio.to_thread(draw, self.workload, done)
-        dollars, calls = list[list[float]](), list[list[float]]()
+        dollars, calls, whole = list[list[float]](), list[list[float]](), self.counts
         for stratum in strata:
             self.weight = stratum.weight
-            sums = [self._expected()]
+            steps = list[tuple[float, float]]()
             for cluster in stratum.clusters:
+                self.counts = defaultdict(float)
                 await self.count(done, cluster)
-                sums.append(self._expected())
+                steps.append(self._expected())
+                for counted, n in self.counts.items():
+                    whole[counted] += n
             # The weight scales the figures of all clusters of a stratum alike.
-            steps = [[(b - a) / self.weight for a, b in itertools.pairwise(column)] for column in zip(*sums, strict=True)]
-            dollars.append(steps[0])
-            calls.append(steps[1])
+            dollars.append([micros / self.weight for micros, _ in steps])
+            calls.append([n / self.weight for _, n in steps])
+        self.counts = whole
         margin = relative_error(strata, dollars if any(map(any, dollars)) else calls)
         drawn = Drawn(self.total, sum(stratum.n_items for stratum in strata), margin)
         self.total, self.left = drawn.of, drawn.of - len(done)
         return drawn
 
+    @property
+    def calls(self) -> PlannedCalls:
+        """The expected calls."""
+        calls: defaultdict[tuple[str, str, int, int, int, int], float] = defaultdict(float)
+        for call, n in self.counts.items():
+            if "expected" in call.sizes:
+                key = call.stage, call.model, call.input_tokens, call.output_tokens, call.reads, call.writes
+                calls[key] += n * call.share
+        return calls
+
     def _expected(self) -> tuple[float, float]:
-        """The expected dollars and calls so far."""
-        sums = [
-            (sizes["expected"].usd_micros * share, sizes["expected"].calls * share)
-            for (_, _, share), sizes in self.counts.items()
-        ]
-        return sum(micros for micros, _ in sums), sum(n for _, n in sums)
+        """The expected dollars and calls."""
+        expected = [(call, n * call.share) for call, n in self.counts.items() if "expected" in call.sizes]
+        micros = (call.figures(self.settings[call.model])["usd_micros"] * n for call, n in expected)
+        return sum(micros), sum(n for _, n in expected)
 
 
 def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
@@ -488,7 +513,7 @@ def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> N
         for item in first:
             with contextlib.suppress(Unplannable):
                 run_loop(functools.partial(planner.count, (), [item]))
-            if {name for name, _, _ in planner.counts} >= {stage.name for stage in workload.stages}:
+            if {name for name, _, _ in planner.asked} >= {stage.name for stage in workload.stages}:
                 break
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from summhay_ray.engine.contract import Workload, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.spec.checks import values_in
-from summhay_ray.engine.spec.inputs import Inputs
+from summhay_ray.engine.spec.inputs import Inputs, Mapped
 from summhay_ray.engine.spec.spec import STORED, Spec, overridden
 from summhay_ray.engine.state.items_left import checked_items
 from summhay_ray.errors import SpecError, UserError
@@ -62,13 +62,14 @@ def load_workload(
     change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None = None,
     untrusted: bool = False,
     folder: Path | None = None,
+    mapped: Callable[[str], Mapped | None] = lambda _: None,
 ) -> Workload[Any]:
     """The workload of a spec, which is a YAML file or a mapping of fields. Checks everything, asks nothing. Raises SpecError.
 
     `store`: the store of inputs that are named by their hash, or a function that is called with the spec when the store is
     needed. `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included.
     `untrusted`: the spec is somebody else's; its own code, files outside its folder, and keys for foreign endpoints are refused.
-    `folder`: the folder of a mapping's files; None: the current one.
+    `folder`: the folder of a mapping's files; None: the current one. `mapped`: called with the spec's executor; see `Inputs`.
     """
     if isinstance(spec, Mapping):
         fields, folder, where = dict(spec), folder or Path.cwd(), "spec"
@@ -96,7 +97,7 @@ def load_workload(
         opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
         texts = (value for value in values_in(parsed) if isinstance(value, str))
         try:
-            return made(benchmark, parsed, Inputs(folder, opened, texts, untrusted))
+            return made(benchmark, parsed, Inputs(folder, opened, texts, untrusted, mapped(parsed.executor)))
         except SpecError as error:
             # The checks do not know the spec's file, so its name is added here.
             whole = f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import BadBenchmark, ReadOptions
 from summhay_ray.engine.plan import PlanResult, plan, rehearse
-from summhay_ray.engine.ray.session import ray_session
+from summhay_ray.engine.ray.session import Cluster
 from summhay_ray.engine.read.control import release
 from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
@@ -189,8 +189,11 @@ class RunResult:
         }
 
 
-def run(workload: Workload[Any], store: Store, options: RunOptions | None = None) -> RunResult:
-    """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
+def run(workload: Workload[Any], store: Store, options: RunOptions | None = None, cluster: Cluster | None = None) -> RunResult:
+    """Run or resume. `cluster`: the Ray to use, which may be connected already.
+
+    Raises SpecError, StoreError, RunFailed, Superseded, Stopped.
+    """
     began, options = time.monotonic(), options or {}
     age = options.get("release_uncertain")
     age_s = None if age is None else seconds_of(age, "release_uncertain")
@@ -200,18 +203,16 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
     store.files.check()
     run = open_run(workload, store)
     if age_s is not None:
-        _release_older(run, age_s, options.get("note"))
+        # Only if the newest money record is at least this old.
+        note = options.get("note")
+        written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
+        if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
+            note(f"{released:.6f} dollars that a kill had left uncertain are released")
     before = RunSnapshot(run)
     if options.get("budget") is None:
         options = {**options, "budget": workload.spec.budget_usd}
-    return _Start(workload, run, before, state_of(workload, before, options.get("limit")), options, began).result()
-
-
-def _release_older(run: RunStore, age_s: float, note: Callable[[str], None] | None) -> None:
-    """Release the uncertain money of a run whose newest money record is at least this old."""
-    written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
-    if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
-        note(f"{released:.6f} dollars that a kill had left uncertain are released")
+    cluster = cluster or Cluster(options.get("address"), from_here=not workload.inputs.untrusted)
+    return _Start(workload, run, before, state_of(workload, before, options.get("limit")), options, cluster, began).result()
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:
@@ -308,6 +309,7 @@ class _Start:
     state: RunState
     options: RunOptions
     """With the spec's budget, if no other one is given."""
+    cluster: Cluster
     began: float
 
     def result(self) -> RunResult:
@@ -486,8 +488,7 @@ class _Start:
                 except OSError as error:
                     raise _failed(self.run, error) from error
                 return
-            from_here = not self.workload.inputs.untrusted
-            dashboard = stack.enter_context(ray_session(address or "local", from_here))
+            dashboard = stack.enter_context(self.cluster).connect()
             # Ray is imported only here, since finished and small runs do not need it.
             from ray.exceptions import RayError
 

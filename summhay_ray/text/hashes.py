@@ -28,7 +28,10 @@ encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=T
 
 def _plain(value: Any) -> Any:
     """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
-    if isinstance(value, Mapping):
+    # Most values are texts and dicts; the check for any mapping is slow.
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]

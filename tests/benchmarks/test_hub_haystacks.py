@@ -1,18 +1,15 @@
-"""Haystacks from a data set of the Hub: a server on this machine answers as the Hugging Face Hub does."""
+"""Haystacks from a data set of the Hub."""
 
 from __future__ import annotations
 
 import io
 import json
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from local_hub import local_hub
 
 import summhay_ray
 from summhay_ray.encoders import why_unreachable
@@ -25,48 +22,6 @@ huggingface_hub = pytest.importorskip("huggingface_hub")
 REPO, COMMIT = "Salesforce/summary-of-a-haystack", "0123456789abcdef0123456789abcdef01234567"
 SPEC = {"retrievers": ["bm25"], "summarizers": ["offline/lead"], "judges": ["offline/judge"], "executor": "inline", "name": "hub"}
 SAMPLES = ("conversation", "news")
-
-
-@contextmanager
-def serving(files: Mapping[str, bytes]) -> Iterator[str]:
-    """Serve the files of REPO at COMMIT within the block. Yields the address."""
-    head = f"/datasets/{REPO}/resolve/{COMMIT}/"
-    siblings = [{"rfilename": name} for name in files]
-    about = json.dumps(
-        {"id": REPO, "sha": COMMIT, "private": False, "siblings": siblings, "tags": [], "downloads": 0, "likes": 0}
-    )
-    tree = json.dumps([{"type": "file", "path": name, "size": len(files[name]), "oid": "0" * 40} for name in files])
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            content = files.get(path.removeprefix(head)) if path.startswith(head) else None
-            if path in (f"/api/datasets/{REPO}/revision/{name}" for name in ("main", COMMIT)):
-                content = about.encode()
-            elif path.startswith(f"/api/datasets/{REPO}/tree/"):
-                content = tree.encode()
-            self.send_response(404 if content is None else 200)
-            self.send_header("ETag", f'"{hash(content)}"') if content else self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("X-Repo-Commit", COMMIT)
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(content or b"")
-
-        do_HEAD = do_GET
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def as_json() -> dict[str, bytes]:
@@ -92,8 +47,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("files", [as_json, as_lines, as_parquet])
 def test_a_data_set_of_the_hub_is_the_same_haystacks(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(files()) as base:
-        monkeypatch.setenv("HF_ENDPOINT", base)
+    with local_hub(REPO, COMMIT, files()) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.base)
         found = summhay_ray.run({**SPEC, "haystacks": [f"hub:{REPO}"]}, store=str(tmp_path / "store"))
     local = summhay_ray.run({**SPEC, "haystacks": [f"sample/{name}" for name in SAMPLES]}, store=str(tmp_path / "local"))
     assert found.run == local.run
@@ -101,8 +56,8 @@ def test_a_data_set_of_the_hub_is_the_same_haystacks(files: Any, tmp_path: Path,
 
 def test_a_cached_data_set_needs_no_hub_and_its_revision_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = {**SPEC, "haystacks": [f"hub:{REPO}/data/news.json"]}
-    with serving(as_json()) as base:
-        monkeypatch.setenv("HF_ENDPOINT", base)
+    with local_hub(REPO, COMMIT, as_json()) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.base)
         first = summhay_ray.run(spec, store=str(tmp_path / "store"))
         assert summhay_ray.import_released([f"hub:{REPO}"], store=str(tmp_path / "store")).haystacks == len(SAMPLES)
     # Another process asks the server again whether it is there.

@@ -7,14 +7,13 @@ import html
 import itertools
 import json
 import re
-import threading
 import unicodedata
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from local_http import chatting
 from runs import write_spec
 from tickets import write_tickets
 
@@ -129,27 +128,17 @@ def flaws(prompt: str) -> Iterator[str]:
         yield "an expanded placeholder"
 
 
-class Model(BaseHTTPRequestHandler):
+class Model:
     """Answers as the offline model for the prompt does, with hostile words where it may write what it likes."""
 
-    protocol_version = "HTTP/1.1"
-    offline = staticmethod(offline_answer())
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.base = ""
+        self._offline = offline_answer()
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.asked.append([message["content"] for message in asked["messages"]])  # type: ignore[attr-defined]
-        text = self.reply("\n".join(message["content"] for message in asked["messages"]), asked["messages"][-1]["content"])
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-        head = {"id": "x", "object": "chat.completion", "created": 1, "model": "c", "usage": usage}
-        body = json.dumps({**head, "choices": [choice]}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def reply(self, whole: str, prompt: str) -> str:
+    def reply(self, messages: list[str]) -> str:
+        self.asked.append(messages)
+        whole, prompt = "\n".join(messages), messages[-1]
         if "You check citations" in whole:
             verdict = {"verdict": "supported", "evidence": ""}
             return json.dumps({**dict.fromkeys("12345", verdict), **verdict})
@@ -170,23 +159,15 @@ class Model(BaseHTTPRequestHandler):
             for said in ("bullet points", "plain text", "say the same. Write", "question and nothing else", "summary and nothing")
         ):
             return f"- {FACTS[0]} [1][2]\n- {HARM} [1]"
-        return str(self.offline("c", prompt))
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
+        return str(self._offline("c", prompt))
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    found = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    found.asked = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=found.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield found
-    found.shutdown()
-    found.server_close()
-    thread.join(10)
+    model = Model()
+    with chatting(model.reply) as model.base:
+        yield model
 
 
 def write(path: Path, *rows: Any) -> str:
@@ -404,15 +385,15 @@ def test_every_shipped_template_says_that_texts_are_no_instructions() -> None:
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_hostile_texts_end_no_enclosure_of_any_prompt(kind: str, tmp_path: Path, server: ThreadingHTTPServer) -> None:
-    base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+def test_hostile_texts_end_no_enclosure_of_any_prompt(kind: str, tmp_path: Path, server: Model) -> None:
+    base = server.base
     model = {"model": "openai/c", "api_base": base, "price": {"input_per_mtok": 1, "output_per_mtok": 1}, "max_tokens": 200}
     run = ran(tmp_path, CASES[kind](tmp_path, model))
     if kind == "summhay":
         judges = write_spec(tmp_path, {"judges": [{**model, "strategy": "per_summary", "name": "per_summary"}]})
         again = api.rejudge(run, store=str(tmp_path / "store"), spec=str(judges), executor="inline").to_json()
         check_stages("rejudge", again["run"], str(tmp_path / "store"))
-    asked = server.asked  # type: ignore[attr-defined]
+    asked = server.asked
     assert any(MARK in prompt for prompt in map("\n".join, asked))
     assert {flaw: message for message in set(itertools.chain(*asked)) for flaw in flaws(message)} == {}
     silent = [messages[0] for messages in asked if not SAYS.search("\n".join(messages))]

@@ -8,14 +8,13 @@ import io
 import json
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import yaml
 from commands import Said
+from local_http import chatting
 
 pytestmark = pytest.mark.core
 
@@ -252,33 +251,15 @@ def asking(reply: Callable[[str], str], *steps: str) -> Iterator[tuple[Path, lis
     """A spec in which one model, which answers so, takes these steps; and the prompts that it has got."""
     asked: list[str] = []
 
-    class Model(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            prompt = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"][-1]["content"]
-            asked.append(prompt)
-            message = {"role": "assistant", "content": reply(prompt)}
-            usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-            head = {"id": "x", "object": "chat.completion", "created": 1, "model": "c", "usage": usage}
-            body = json.dumps({**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def text(messages: list[str]) -> str:
+        asked.append(messages[-1])
+        return reply(messages[-1])
 
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    with chatting(text) as base:
         model = {"model": "openai/c", "api_base": base, "price": {"input_per_mtok": 1, "output_per_mtok": 1}, "max_tokens": 200}
         spec = {"kind": "mine", "folder": "tickets", "models": dict.fromkeys(steps, model)}
         Path("mine.yaml").write_text(json.dumps(spec), encoding="utf-8")
         yield Path("mine.yaml"), asked
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @contextlib.contextmanager

@@ -8,14 +8,13 @@ import logging
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import polars as pl
 import pytest
 from commands import Said, write_spec
+from local_http import Answer, Asked, serving
 
 pytestmark = pytest.mark.core
 
@@ -61,37 +60,21 @@ def repeating(secrets: list[str]) -> Iterator[tuple[str, list[str]]]:
     """A provider whose answers (at /answer) and errors (at /error, /broken) repeat these, and its requests' authorization."""
     seen: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            sent = self.headers.get("authorization", "")
-            seen.append(sent)
-            # What is repeated first is sure to be in the message of an error.
-            said = " ".join(map(spelled, [*(sent.split(maxsplit=1)[-1:]), *secrets]))
-            message = {"role": "assistant", "content": f"- Now your keys are {said} [1].", said: [said]}
-            tokens = [{"token": letter, "logprob": -1.0, "bytes": [*letter.encode()]} for letter in f"my-project {said}"]
-            choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": {"content": tokens}}
-            body = {"choices": [choice], "usage": {"prompt_tokens": 900, "completion_tokens": 90}}
-            if "/answer" not in self.path:
-                body = {"error": {"message": said * 3, "type": said}}
-            content = said * 10 if "/broken" in self.path else json.dumps(body)
-            self.send_response(400 if "/error" in self.path else 200)
-            self.end_headers()
-            self.wfile.write(content.encode())
+    def answer(asked: Asked) -> Answer:
+        seen.append(sent := asked.headers.get("authorization", ""))
+        # What is repeated first is sure to be in the message of an error.
+        said = " ".join(map(spelled, [*(sent.split(maxsplit=1)[-1:]), *secrets]))
+        message = {"role": "assistant", "content": f"- Now your keys are {said} [1].", said: [said]}
+        tokens = [{"token": letter, "logprob": -1.0, "bytes": [*letter.encode()]} for letter in f"my-project {said[:1500]}"]
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": {"content": tokens}}
+        body: dict[str, Any] = {"choices": [choice], "usage": {"prompt_tokens": 900, "completion_tokens": 90}}
+        if "/answer" not in asked.path:
+            body = {"error": {"message": said * 3, "type": said}}
+        content = said * 10 if "/broken" in asked.path else json.dumps(body)
+        return Answer(content.encode(), 400 if "/error" in asked.path else 200)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing is printed."""
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 64
-
-    server = Server(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", seen
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(answer) as address:
+        yield address, seen
 
 
 def spelled(secret: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import Said
+from local_http import Asked, serving
 
 pytestmark = pytest.mark.core
 
@@ -50,24 +49,14 @@ def service() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A search service that finds the last two documents, one of them twice; its address, and what it was sent."""
     asked: list[dict[str, Any]] = []
 
-    class Service(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            found = ["notes/c.txt", "notes/b.txt", "notes/b.txt"]
-            hits = [{"doc": {"id": name}, "passage": TEXTS[name][:20].replace(" ", "  ")} for name in found]
-            body = json.dumps({"hits": hits[: asked[-1]["top_k"]]}).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Asked) -> dict[str, Any]:
+        asked.append(request.fields)
+        found = ["notes/c.txt", "notes/b.txt", "notes/b.txt"]
+        hits = [{"doc": {"id": name}, "passage": TEXTS[name][:20].replace(" ", "  ")} for name in found]
+        return {"hits": hits[: asked[-1]["top_k"]]}
 
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/search", asked
-    server.shutdown()
-    server.server_close()
+    with serving(answer) as address:
+        yield f"{address}/search", asked
 
 
 def spec(path: str, **fields: Any) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import SUMMHAY, Said, write_json
+from local_http import serving
 
 from summhay_ray import api
 from summhay_ray.engine import SpecError
@@ -92,23 +91,8 @@ def test_completions_are_installed_and_the_command_ends_in_0(tmp_path: Path) -> 
 @pytest.fixture
 def empty_search() -> Iterator[str]:
     """A search service that finds nothing."""
-
-    class Finds(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.dumps({"hits": []}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Finds) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/search"
-        server.shutdown()
-        thread.join()
+    with serving(lambda _: {"hits": []}) as address:
+        yield f"{address}/search"
 
 
 def test_a_search_that_finds_nothing_is_its_failure_and_no_empty_context(empty_search: str, tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import json
 import shlex
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from job_server import Server, details, server, submit
+from local_http import Answer, serving
 from ray.job_submission import JobDetails
 
 from summhay_ray import api
@@ -117,27 +117,9 @@ def test_a_relative_store_is_this_machines(tmp_path: Path, monkeypatch: pytest.M
         submit.store_for_job("./store", "http://head:8265")
 
 
-class Answers(BaseHTTPRequestHandler):
-    """Answers /api/version with what the test says."""
-
-    status, body = 200, b""
-
-    def do_GET(self) -> None:
-        self.send_response(self.status)
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, *_: Any) -> None:
-        return
-
-
-@contextlib.contextmanager
-def answering(status: int, body: bytes) -> Iterator[str]:
-    handler = type("Handler", (Answers,), {"status": status, "body": body})
-    with HTTPServer(("127.0.0.1", 0), handler) as http:
-        threading.Thread(target=http.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{http.server_port}"
-        http.shutdown()
+def answering(status: int, body: bytes) -> contextlib.AbstractContextManager[str]:
+    """A server that answers any request so."""
+    return serving(lambda _: Answer(body, status))
 
 
 @pytest.mark.parametrize(

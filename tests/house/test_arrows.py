@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from sources import PACKAGE, nodes_of, text_of, tree_of
 
 from summhay_ray.benchmark import Benchmark
 from summhay_ray.benchmarks import KINDS
 from summhay_ray.engine import find
 
 pytestmark = pytest.mark.core
-
-PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 
 IMPORTS: Mapping[str, set[str]] = {
     # Packages that every other may use.
@@ -170,17 +168,11 @@ HEAVY = {
 """Library -> the packages that import it: one, unless a reason is given."""
 
 
-@functools.cache
-def import_nodes(file: Path) -> list[ast.Import | ast.ImportFrom]:
-    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-
-
 def imports(file: Path) -> list[tuple[int, str, str]]:
     """(line, module, name) of every import from this package in a file, including imports inside functions; without a name: the
     module itself."""
     found = []
-    for node in import_nodes(file):
+    for node in nodes_of(file)[0]:
         if isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             for alias in node.names:
@@ -245,7 +237,7 @@ def reach(room: str) -> set[str]:
 def strangers(package: Path, file: Path) -> list[str]:
     """Imports of a heavy library outside its packages."""
     here, found = room_of(package, file), []
-    for node in import_nodes(file):
+    for node in nodes_of(file)[0]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         found += [f"{here}: {name}" for name in names if here not in HEAVY.get(name.split(".")[0], {here})]
     return found
@@ -280,7 +272,7 @@ def test_the_two_sides_of_the_house_do_not_know_each_other() -> None:
     for room in PAPERS:
         assert IMPORTS[room] & ENGINE <= {"llm"}, room
         assert reach(room) & ({"engine"} | above) == set(), room
-    calls = [file.name for file in (PACKAGE / "engine").rglob("*.py") if "import_module(" in file.read_text(encoding="utf-8")]
+    calls = [file.name for file in (PACKAGE / "engine").rglob("*.py") if "import_module(" in text_of(file)]
     assert calls == ["registry.py"]
 
 
@@ -293,7 +285,7 @@ DOORS = sorted(entry.parent for entry in PACKAGE.rglob("__init__.py") if entry.p
 
 @pytest.mark.parametrize("door", [*DOORS, PACKAGE / "benchmark.py"], ids=lambda door: str(door.relative_to(PACKAGE)))
 def test_doors_list_what_they_offer_in_order(door: Path) -> None:
-    tree = ast.parse((door if door.suffix else door / "__init__.py").read_text(encoding="utf-8"))
+    tree = tree_of(door if door.suffix else door / "__init__.py")
     lists = [
         ast.literal_eval(node.value)
         for node in tree.body

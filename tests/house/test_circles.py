@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sources import PACKAGE, nodes_of, text_of
 
 pytestmark = pytest.mark.core
-
-PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 
 
 def neighbours(package: Path) -> dict[str, set[str]]:
@@ -23,8 +22,8 @@ def neighbours(package: Path) -> dict[str, set[str]]:
     del files[package.name]
     found: dict[str, set[str]] = {}
     for name, file in files.items():
-        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-        names = [(node.module or "", alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+        taken = [node for node in nodes_of(file)[0] if isinstance(node, ast.ImportFrom)]
+        names = [(node.module or "", alias.name) for node in taken for alias in node.names]
         found[name] = {f"{module}.{one}" if f"{module}.{one}" in files else module for module, one in names} & files.keys()
     return found
 
@@ -90,7 +89,7 @@ def test_a_file_that_enters_by_the_door_of_its_own_room_is_a_circle(tmp_path: Pa
 
 
 def test_what_a_dollar_is_stands_in_one_place() -> None:
-    files = [file for file in PACKAGE.rglob("*.py") if "\nMICROS = " in file.read_text(encoding="utf-8")]
+    files = [file for file in PACKAGE.rglob("*.py") if "\nMICROS = " in text_of(file)]
     assert [str(file.relative_to(PACKAGE)) for file in files] == ["outcome.py"]
 
 

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from sources import PACKAGE, text_of, tree_of
 from vulture import Vulture
 
 pytestmark = pytest.mark.core
 
-PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 CONTRACTS = Path(__file__).with_name("vulture_contracts.py")
 SURE = 60
 """vulture's confidence for names that no file uses; findings with more confidence (unreachable code, unused arguments) count,
@@ -22,14 +22,13 @@ def unused(package: Path) -> dict[str, str]:
     """Name -> its definition, for names that nothing in the package uses. An export in an `__init__` does not count as a use."""
     found = Vulture()
     for file in sorted(package.rglob("*.py")):
-        text = file.read_text(encoding="utf-8")
-        found.scan(re.sub(r"^__all__ = [\[(].*?[\])]$", "", text, flags=re.MULTILINE | re.DOTALL), filename=file)
+        found.scan(re.sub(r"^__all__ = [\[(].*?[\])]$", "", text_of(file), flags=re.MULTILINE | re.DOTALL), filename=file)
     dead = (one for one in found.get_unused_code(SURE) if one.typ != "import")
     return {one.name: f"{one.filename}: {one.message}" for one in dead}
 
 
 def test_what_nothing_uses_is_a_contract() -> None:
-    lines = ast.parse(CONTRACTS.read_text(encoding="utf-8")).body
+    lines = tree_of(CONTRACTS).body
     contracts = [node.value.id for node in lines if isinstance(node, ast.Expr) and isinstance(node.value, ast.Name)]
     found = unused(PACKAGE)
     assert [told for name, told in found.items() if name not in contracts] == [], f"take it out, or name it in {CONTRACTS.name}"

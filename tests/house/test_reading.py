@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
+from sources import PACKAGE, nodes_of, text_of
 
 pytestmark = pytest.mark.core
 
-PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 OTHER_FILES = ("encoders", "inputs.py", "llm", "simulator", "store")
 """Packages that read other files: model folders, price lists and keys, a store."""
 NOT_DATA = {"engine/package.py", "mine/converting.py", "report/serve.py"}
@@ -20,10 +19,8 @@ PACKAGED = re.compile(r"^ *from importlib(\.resources import files| import resou
 """The import by which a file finds the package's data."""
 
 
-def reads(call: ast.AST, packaged: bool) -> bool:
+def reads(call: ast.Call, packaged: bool) -> bool:
     """Whether a call reads a file. `packaged`: the module reads the package's own texts."""
-    if not isinstance(call, ast.Call):
-        return False
     name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
     modes = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     opens = name == "open" and (isinstance(call.func, ast.Name) or modes[:1] in (["r"], ["rb"]))
@@ -33,8 +30,7 @@ def reads(call: ast.AST, packaged: bool) -> bool:
 def test_no_room_reads_a_file_of_the_users_by_itself() -> None:
     found = set()
     for file in PACKAGE.rglob("*.py"):
-        place, text = file.relative_to(PACKAGE), file.read_text(encoding="utf-8")
-        packaged = PACKAGED.search(text) is not None
-        if place.parts[0] not in OTHER_FILES and any(reads(one, packaged) for one in ast.walk(ast.parse(text))):
+        place, packaged = file.relative_to(PACKAGE), PACKAGED.search(text_of(file)) is not None
+        if place.parts[0] not in OTHER_FILES and any(reads(one, packaged) for one in nodes_of(file)[1]):
             found.add(place.as_posix())
     assert found == NOT_DATA

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
+from sources import ROOT, tree_of
 
 pytestmark = pytest.mark.core
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("summhay_ray", "tests", "tools", "cluster", "jobs")
 LINES = {
     f"{file.relative_to(ROOT)}: {line.strip()}": line.split()
     for folder in FOLDERS
     for file in sorted((ROOT / folder).rglob("*.py"))
-    for line in (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").splitlines()
+    for line in (ast.get_docstring(tree_of(file)) or "").splitlines()
     if re.match(r"\s+(?:[A-Z_]+=\S+\s+)*(?:python|summhay)\s", line)
 }
 

@@ -34,7 +34,6 @@ _samples_differ
 enable_progress_bars
 verbose_stats_logs
 print_on_execution_start
-preserve_order
 suppress_debug_info
 telemetry
 drop_params

@@ -20,7 +20,7 @@ from memory import MIB, Peaks, growth, kind_of, measure_parts, measure_run, own_
 
 from summhay_ray import api, engine
 from summhay_ray.benchmarks.summhay import import_released, score_run
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HAYSTACKS_A_BLOCK
+from summhay_ray.benchmarks.summhay.haystacks.imports import FILES_A_BLOCK
 from summhay_ray.engine import open_run
 from summhay_ray.store import Store
 
@@ -42,7 +42,7 @@ def most(work: Callable[[], Any]) -> int:
 def test_more_haystacks_take_no_more_room_than_their_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counts of tokens are kept up to a bound of their own, which so small a grid would not reach.
     monkeypatch.setattr("summhay_ray.text.tokens._KEPT_LETTERS", 100_000)
-    few, many = 2 * HAYSTACKS_A_BLOCK, 4 * HAYSTACKS_A_BLOCK
+    few, many = 2 * FILES_A_BLOCK, 4 * FILES_A_BLOCK
     paths = write_haystacks(tmp_path, many, **LARGE)
     one = paths[0].stat().st_size
 

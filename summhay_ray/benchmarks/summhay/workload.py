@@ -22,8 +22,7 @@ from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval, RetrievalSpec
 from summhay_ray.benchmarks.summhay.grid.summaries import Contexts, summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.export import export
-from summhay_ray.benchmarks.summhay.haystacks.metadata import STAGE as HAYSTACK_STAGE
-from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, blocks_of, haystack_rows, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, haystack_rows, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
@@ -221,6 +220,10 @@ class SummHay(Summaries[SummhaySpec]):
         """See `Workload`: the ranking and the context of a unit."""
         return self._contexts.prepare(Unit(*items[0].data["unit"]))
 
+    def input_rows(self, name: str) -> benchmark.Rows:
+        """See `Workload`: the rows of a haystack."""
+        return haystack_rows(self.grid.haystacks.file(name))
+
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: one cell. Returns the rows of its summary, its judgments and its scores."""
         cell = Cell.of(item)
@@ -311,14 +314,6 @@ class SummHay(Summaries[SummhaySpec]):
 
     def keep_by_store(self, store: benchmark.Store) -> None:
         self.grid.haystacks.keep(store)
-
-    def on_open(self, run: benchmark.RunStore) -> None:
-        """See `Workload`. Writes the tables of those haystacks that the run does not hold yet."""
-        haystacks, kept = self.grid.haystacks, run.finished(HAYSTACK_STAGE)
-        # Sorted by id, as the tables are, so that each commit holds neighbours.
-        absent = sorted(haystack.haystack_id for haystack in haystacks.metadata if haystack.haystack_id not in kept)
-        for block in blocks_of(absent):
-            run.commit_units(HAYSTACK_STAGE, {one: haystack_rows(haystacks.file(one)) for one in block})
 
     def own_code(self) -> Sequence[str]:
         spec = self.spec

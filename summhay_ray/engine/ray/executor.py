@@ -29,7 +29,7 @@ from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
 from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, Pending, WorkerLost, WorkItem, batch_text
-from summhay_ray.engine.run.worker import Left, work_items_of
+from summhay_ray.engine.run.worker import Left, first_readers, work_items_of
 from summhay_ray.engine.state.items_left import RunSnapshot, finished_items, item_counts
 from summhay_ray.llm import Budgets, Ledger, LedgerPort
 from summhay_ray.logs import asked_level
@@ -232,6 +232,7 @@ class RayExecution:
 
     async def _run(self, left: Left) -> Counter[str]:
         placement, workers, pools = self._placement, self._workers, self._pools
+        first = await asyncio.to_thread(first_readers, placement.workload, self._work.run, left)
 
         async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
             results: Sequence[ItemResult] = await workers[kind, worker].answer.remote(batch_text(batch))
@@ -240,12 +241,13 @@ class RayExecution:
         async def prepared(sources: AsyncGenerator[Left, None]) -> AsyncGenerator[Sequence[WorkItem], None]:
             async with contextlib.aclosing(sources):
                 async for some in sources:
-                    async for block in work_items_of(some, placement.workload, workers.prepare, len(workers.all()) or 1):
+                    n_workers = len(workers.all()) or 1
+                    async for block in work_items_of(some, placement.workload, workers.prepare, n_workers, first):
                         yield block
 
         batches = self._batch_queue() if self._work.has_batches else None
         dispatcher = Dispatcher(placement.queues, send, workers.seats, batches)
-        work = dispatcher.run(*map(prepared, pools.feeds(left)))
+        work = dispatcher.run(*map(prepared, pools.feeds(left, first)))
         snapshot = functools.partial(self._ledger.act.remote, Ledger.snapshot)
         others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat, asyncio.current_task()), self._tell_pool()]
         if placement.types is not None:

@@ -14,7 +14,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -54,13 +54,19 @@ def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Ite
     for items in sources:
         alike.setdefault(items[0].reads, []).append(items)
     for some in alike.values():
-        block: list[Item] = []
-        for items in some:
-            if block and len(block) + len(items) > most:
-                yield block
-                block = []
-            block.extend(items)
-        yield block
+        yield from _joined(some, most)
+
+
+def _joined(lists: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
+    """Neighbours joined to lists of at most `most` items; a longer list stays as it is."""
+    joined: list[Item] = []
+    for items in lists:
+        if joined and len(joined) + len(items) > most:
+            yield joined
+            joined = []
+        joined.extend(items)
+    if joined:
+        yield joined
 
 
 @dataclass(eq=False)
@@ -101,9 +107,8 @@ class Answerer:
     def __call__(self, batch: Batch) -> Batch:
         counts, error = Counter[str](), b""
         try:
-            items = [work.item for work in read_batch(batch["items"][0])]
-            if items:
-                for result in asyncio.run_coroutine_threadsafe(self._worker.work_here(items), self._loop).result():
+            if works := read_batch(batch["items"][0]):
+                for result in asyncio.run_coroutine_threadsafe(self._worker.work_here(works), self._loop).result():
                     counts.update(result.counts())
         # Ray Data keeps only the text of an exception.
         except Exception as problem:  # noqa: BLE001
@@ -113,11 +118,6 @@ class Answerer:
 
 def _column(value: Any) -> NDArray[Any]:
     return np.array([value], dtype=object)
-
-
-def _row(number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    texts = {"items": batch_text([WorkItem(item) for item in items]), "parts": json.dumps([dict(part) for part in parts])}
-    return {"number": number, **texts, "computed": "", "counts": "", "error": b""}
 
 
 @dataclass
@@ -135,12 +135,14 @@ class Pools:
     _began: float = field(default_factory=time.time, init=False)
     _started: dict[str, float] = field(default_factory=dict, init=False)
     _sums: Counter[str] = field(default_factory=Counter, init=False)
+    _first: Collection[str] = field(default=(), init=False)
 
-    def feeds(self, left: Left) -> list[AsyncGenerator[Left, None]]:
+    def feeds(self, left: Left, first: Collection[str]) -> list[AsyncGenerator[Left, None]]:
         """Pipelines that run in parallel and cover all remaining items. They yield the items for the workers to answer.
 
-        Raise RayError.
+        `first`: the sources of `first_readers`. Raise RayError.
         """
+        self._first = first
         groups: dict[str, dict[str, Sequence[Item]]] = {}
         rest: dict[str, Sequence[Item]] = {}
         for source, items in left.items():
@@ -169,8 +171,9 @@ class Pools:
         if len({items[0].reads for items in every}) < FEW_BLOCKS:
             actors = self.pools[POOL].first
             most = min(most, -(-n_items // (BLOCKS_AN_ACTOR * actors)), max(FEW_ITEMS, -(-n_items // BLOCKS)))
-        blocks = blocks_of(every, most)
-        async for _ in self._done([_row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
+        # Each block costs the driver and the ledger some time: many small inputs share one.
+        blocks = _joined(blocks_of(every, most), min(most, n_items // BLOCKS))
+        async for _ in self._done([self._row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
             yield {}
 
     async def _computed(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
@@ -182,7 +185,7 @@ class Pools:
         if len(groups) >= (spec.actors.max if spec else len(parts)):
             halves = [self._divided(group) for group in groups]
             rows = [
-                _row(number, _items(free), self.workload.computations(_items(group)))
+                self._row(number, _items(free), self.workload.computations(_items(group)))
                 for number, (group, (_, free)) in enumerate(zip(groups, halves, strict=True))
             ]
             self.n_parts = len(rows)
@@ -191,12 +194,17 @@ class Pools:
             return
         # Fewer groups than actors: each group is divided among the actors, so none is ready before all are.
         self.n_parts = len(parts)
-        async for _ in self._done([_row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
+        async for _ in self._done([self._row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue
         called, free = self._divided(sources)
         yield called
         async for some in self._answered(free):
             yield some
+
+    def _row(self, number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        works = [WorkItem(item, writes_input=item.source in self._first) for item in items]
+        texts = {"items": batch_text(works), "parts": json.dumps([dict(part) for part in parts])}
+        return {"number": number, **texts, "computed": "", "counts": "", "error": b""}
 
     async def _done(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> AsyncGenerator[int, None]:
         """The numbers of the rows that the stages have mapped, in the order in which they are done."""

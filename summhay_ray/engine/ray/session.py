@@ -1,12 +1,10 @@
 """Starts a private Ray or joins a cluster, and runs tasks there for work outside runs.
 
-Ray is imported inside the functions, since callers with few items do not need it; Ray Data only where it is used, because its
-import takes seconds.
+Ray is imported inside the functions, since callers with few items do not need it.
 """
 
 import contextlib
 import io
-import json
 import logging
 import os
 import signal
@@ -14,14 +12,14 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Self, TypeVar
 
 from summhay_ray.engine.run.execution import hear_sigterm
+from summhay_ray.engine.spec.inputs import Mapped
 from summhay_ray.errors import UserError
 from summhay_ray.logs import asked_level
 
@@ -30,6 +28,11 @@ LONGEST_BASE = 16
 rest."""
 RAYS_LISTENER = "ray_listen_error_messages"
 CPUS_A_TASK = 1
+TASKS_A_CPU = 2
+"""Tasks of `map_in_tasks` that run or wait at any time, for each CPU of the cluster."""
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class RayMissing(UserError):
@@ -154,55 +157,80 @@ def _silent() -> Iterator[None]:
         os.close(nowhere)
 
 
-def configure_ray_data(in_order: bool = False) -> None:
-    """Configure the pipelines of this process: they print nothing, and a pool grows as soon as all of its actors are busy.
-
-    `in_order`: whether results keep the order of the input.
-    """
+def configure_ray_data() -> None:
+    """Configure the pipelines of this process: they print nothing, and a pool grows as soon as all of its actors are busy."""
     from ray.data import DataContext
 
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.verbose_stats_logs = False
     context.print_on_execution_start = False
-    context.execution_options.preserve_order = in_order
     context.autoscaling_config = replace(context.autoscaling_config, actor_pool_util_upscaling_threshold=1.0)
     # Logged errors are raised as well. Without this, a stopped stream would print its traceback.
     for name in ("ray.data", "ray.data.exceptions"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def map_in_tasks(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserError] = UserError) -> Iterator[Any]:
-    """The result of each item, in order, computed by one Ray task per item, such as a file, inside a `ray_session`.
+def map_in_tasks(work: Callable[[A], B], items: Iterable[A], error: type[UserError] = UserError) -> Iterator[B]:
+    """The result of each item, in order, computed by one Ray task per item, inside a `ray_session`. Few items are in memory.
 
-    `work`: item -> result, both as JSON. An exception of type `error` or UserError in `work` is raised here with the same type.
+    An exception of type `error` or UserError in `work` is raised here with the same type.
     """
-    import ray.data
+    import ray
 
     here = os.getcwd()
 
-    def batch(rows: Mapping[str, Any]) -> dict[str, Any]:
-        # Workers start in another folder, so relative paths are resolved here.
-        with contextlib.suppress(OSError):
-            os.chdir(here)
-        try:
-            [text] = rows["item"]
-            answer = {"found": work(json.loads(text))}
-        except error as problem:
-            answer = {"invalid": str(problem)}
-        except UserError as problem:
-            answer = {"problem": str(problem)}
-        return {"found": np.array([json.dumps(answer)], dtype=object)}
+    def done(item: A) -> tuple[B | None, str, bool]:
+        # Workers start in another folder, so relative paths are resolved here, if the node has this folder.
+        with contextlib.chdir(here) if os.path.isdir(here) else contextlib.nullcontext():
+            try:
+                return work(item), "", False
+            except UserError as problem:
+                return None, str(problem), isinstance(problem, error)
 
-    configure_ray_data(in_order=True)
-    rows = [{"item": json.dumps(item)} for item in items]
-    data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(batch, batch_size=1, num_cpus=CPUS_A_TASK)
-    with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as blocks:
-        for block in blocks:
-            for text in block["found"]:
-                answer = json.loads(text)
-                if "invalid" in answer:
-                    raise error(answer["invalid"])
-                if "problem" in answer:
-                    raise UserError(answer["problem"])
-                yield answer["found"]
+    def result(task: Any) -> B:
+        found, problem, of_type = ray.get(task)
+        if problem:
+            raise (error if of_type else UserError)(problem)
+        return found  # type: ignore[no-any-return]
+
+    task, waiting = ray.remote(num_cpus=CPUS_A_TASK)(done), deque[Any]()
+    most = TASKS_A_CPU * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    for item in items:
+        waiting.append(task.remote(item))
+        if len(waiting) >= most:
+            yield result(waiting.popleft())
+    while waiting:
+        yield result(waiting.popleft())
+
+
+class Cluster:
+    """The Ray of a start: a private one, or the cluster at an address. It is connected when it is first needed, and shut down at
+    the end of the block."""
+
+    def __init__(self, address: str | None, executor: str | None = None, from_here: bool = False) -> None:
+        """`executor`: the chosen one; None: the spec's. `from_here`: see `ray_session`."""
+        self._address, self._executor, self._from_here = address, executor, from_here
+        self._connection = contextlib.ExitStack()
+        self._dashboard: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+        self._dashboard = None
+
+    def connect(self) -> str:
+        """Connect, unless this was done already. Returns the URL of Ray's dashboard; empty if there is none."""
+        if self._dashboard is None:
+            self._dashboard = self._connection.enter_context(ray_session(self._address or "local", self._from_here))
+        return self._dashboard
+
+    def mapped(self, executor: str) -> Mapped | None:
+        """A function that maps in Ray tasks, if the start runs on Ray for certain; `executor`: the spec's."""
+        return self._map if self._address or (self._executor or executor) == "ray" else None
+
+    def _map(self, work: Callable[[A], B], items: Iterable[A], error: type[UserError]) -> Iterator[B]:
+        self.connect()
+        return map_in_tasks(work, items, error)

@@ -23,6 +23,7 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import RemoteLedger
+from summhay_ray.engine.ray.placement import POOL
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.run.execution import DRAIN_S
 from summhay_ray.engine.run.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
@@ -141,7 +142,8 @@ class WorkerActor:
                 self._ledger.act(Ledger.count, numbers)
 
             port = LedgerPort(self._ledger.exchange, self._ledger.listen)
-            self._gateway = Gateway(settings, port, run.store.files, self._log, order.run_id, self._evicted, local, count)
+            files, computes = run.store.files, kind == POOL
+            self._gateway = Gateway(settings, port, files, self._log, order.run_id, self._evicted, local, count, computes)
             self._worker = Worker(workload, run, self._gateway, self._ledger.commit, count, order.workers)
             if kind == "calling":
                 self._gateway.make_transports()
@@ -151,21 +153,22 @@ class WorkerActor:
         """Prepare the sources of items (`batch_text`) and commit their rows; returns the prepared items."""
         await self.ready()
         with logged_errors():
-            return batch_text(await self._prepared([work.item for work in read_batch(text)]))
+            return batch_text(await self._prepared(read_batch(text)))
 
-    async def _prepared(self, items: Sequence[Item]) -> list[WorkItem]:
+    async def _prepared(self, given: Sequence[WorkItem]) -> list[WorkItem]:
         if not prepares(self._workload):
-            return [WorkItem(item) for item in items]
+            return [*given]
         sources: dict[str, list[Item]] = {}
-        for item in items:
-            sources.setdefault(item.source, []).append(item)
+        for work in given:
+            sources.setdefault(work.item.source, []).append(work.item)
+        first = {work.item.source for work in given if work.writes_input}
         prepare = asyncio.get_running_loop().run_in_executor
-        works, rows = await prepare(self._preparing, prepare_sources, self._workload, sources)
+        works, rows = await prepare(self._preparing, prepare_sources, self._workload, sources, first)
         if rows:
             await self._ledger.commit(await prepare(self._preparing, self._run.write, PREPARED, rows))
         return works
 
-    async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
+    async def work_here(self, given: Sequence[WorkItem]) -> list[ItemResult]:
         """Prepare and answer items that ask only models in this cluster; returns when everything is committed and the ledger was
         informed."""
         await self.ready()
@@ -177,7 +180,7 @@ class WorkerActor:
                 async with rooms.setdefault(queue, asyncio.Semaphore(queues[queue].at_once or COMPUTING_AT_ONCE[1])):
                     return await self._worker.answer([work])
 
-            results = await asyncio.gather(*map(one, await self._prepared(items)))
+            results = await asyncio.gather(*map(one, await self._prepared(given)))
             # Flush now: the pool may end this actor before the next message.
             await self._gateway.flush()
             return [result for some in results for result in some]

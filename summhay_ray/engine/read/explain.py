@@ -41,7 +41,7 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
 
 def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
     """Prepare and answer an item in this process."""
-    [work], _ = prepare_sources(workload, {item.source: [item]})
+    [work], _ = prepare_sources(workload, {item.source: [item]}, ())
     ask = Ask(workload, item, complete, ConcurrencyLimiter(workload.models.settings()))
     return run_loop(lambda: answered(workload, work, ask))
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
 from summhay_ray.engine.run.queues import Dispatcher, WorkItem, queue_settings
-from summhay_ray.engine.run.worker import Worker, batches, prepare_sources, prepares
+from summhay_ray.engine.run.worker import Left, Worker, batches, first_readers, prepare_sources, prepares
 from summhay_ray.engine.state.history import ledger_of
 from summhay_ray.engine.state.items_left import PREPARED
 from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService
@@ -78,7 +78,8 @@ class InlineExecution:
         try:
             try:
                 ending = asyncio.ensure_future(until_stopped(self._heartbeat, asyncio.current_task()))
-                async with contextlib.aclosing(self._work_items(left)) as blocks:
+                first = await asyncio.to_thread(first_readers, workload, run, left)
+                async with contextlib.aclosing(self._work_items(left, first)) as blocks:
                     await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
             except BaseException:
                 # The calls in flight are paid for: wait for their answers and keep them.
@@ -101,7 +102,7 @@ class InlineExecution:
                 await service.end()
         return dispatcher.counts
 
-    async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
+    async def _work_items(self, left: Left, first: Collection[str]) -> AsyncGenerator[Sequence[WorkItem], None]:
         """The work items, a few sources at a time. The prepared rows of a source are committed before its items are answered."""
         workload = self.work.workload
         for batch in batches(left):
@@ -112,7 +113,7 @@ class InlineExecution:
             rows: list[Finished] = []
             # A thread per source: the run can be stopped between two of them.
             for source, items in batch.items():
-                own_works, own_rows = await asyncio.to_thread(prepare_sources, workload, {source: items})
+                own_works, own_rows = await asyncio.to_thread(prepare_sources, workload, {source: items}, first)
                 works += own_works
                 rows += own_rows
             if rows:

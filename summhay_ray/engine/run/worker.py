@@ -7,15 +7,15 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, Parking, failure_row
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.items import BadBenchmark, Item, Rows, all_tables
+from summhay_ray.engine.items import BadBenchmark, Item, Rows, all_tables, reading
 from summhay_ray.engine.run.queues import ItemResult, WorkItem, batch_text, family_of, read_batch
-from summhay_ray.engine.state.items_left import ITEM, prepared
+from summhay_ray.engine.state.items_left import ITEM, PREPARED, prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Gateway
 from summhay_ray.loops import Batched
@@ -39,7 +39,7 @@ Prepare = Callable[[str], tuple[Awaitable[str], int]]
 """Sends a batch to a worker. Returns the batch with prepared data, and the worker's number among those of its kind."""
 
 COMMIT_EVERY_S = 2.0
-ITEMS_A_COMMIT = 64
+ITEMS_A_COMMIT = 128
 WORKERS_A_SECOND = 16
 """Maximum number of commits per second over all workers. With more workers, each waits longer and commits more at a time."""
 
@@ -62,8 +62,23 @@ def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]
 
 
 def prepares(workload: Workload[Any]) -> bool:
-    """Whether the benchmark overrides `prepare`."""
-    return type(workload).prepare is not Workload.prepare
+    """Whether the benchmark overrides `prepare` or `input_rows`."""
+    return type(workload).prepare is not Workload.prepare or _has_input_rows(workload)
+
+
+def _has_input_rows(workload: Workload[Any]) -> bool:
+    return type(workload).input_rows is not Workload.input_rows
+
+
+def first_readers(workload: Workload[Any], run: RunStore, left: Left) -> Collection[str]:
+    """For each input whose rows the run does not hold yet, the first source that reads it. Preparing that source writes them."""
+    first: dict[str, str] = {}
+    if _has_input_rows(workload):
+        there = run.finished(PREPARED)
+        for source, items in left.items():
+            if items[0].reads and items[0].reads not in there:
+                first.setdefault(items[0].reads, source)
+    return frozenset(first.values())
 
 
 def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
@@ -90,8 +105,11 @@ def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
     return workers, pool
 
 
-def prepare_sources(workload: Workload[Any], sources: Left) -> tuple[list[WorkItem], list[Finished]]:
-    """Prepare sources: (their items with prepared data or with the problem, the rows to commit before the items are answered)."""
+def prepare_sources(workload: Workload[Any], sources: Left, first: Collection[str]) -> tuple[list[WorkItem], list[Finished]]:
+    """Prepare sources: (their items with prepared data or with the problem, the rows to commit before the items are answered).
+
+    `first`: the sources of `first_readers`.
+    """
     works: list[WorkItem] = []
     finished: list[Finished] = []
     for source, items in sources.items():
@@ -102,13 +120,17 @@ def prepare_sources(workload: Workload[Any], sources: Left) -> tuple[list[WorkIt
         works += [WorkItem(item, ready.own.get(item.id, ready.shared), problem) for item in items]
         if rows := {table: list(records) for table, records in ready.rows.items() if len(records)}:
             finished.append(Finished(source, rows))
+        if source in first:
+            with reading(f"{workload.kind}: input_rows of {items[0].reads!r}", "mend it and run again"):
+                finished.append(Finished(items[0].reads, workload.input_rows(items[0].reads)))
     return works, finished
 
 
 async def work_items_of(
-    left: Left, workload: Workload[Any], prepare: Prepare, workers: int
+    left: Left, workload: Workload[Any], prepare: Prepare, workers: int, first: Collection[str]
 ) -> AsyncGenerator[Sequence[WorkItem], None]:
-    """The remaining items with their prepared data, in blocks. `workers`: the number of the run's actors.
+    """The remaining items with their prepared data, in blocks. `workers`: the number of the run's actors; `first`: the sources of
+    `first_readers`.
 
     They prepare only a few batches ahead of demand, so that prepared data does not pile up in this process.
     """
@@ -119,7 +141,8 @@ async def work_items_of(
         return
     waiting: deque[tuple[Awaitable[str], int]] = deque()
     for sources in batches(left, workers):
-        waiting.append(prepare(batch_text([WorkItem(item) for items in sources.values() for item in items])))
+        works = (WorkItem(item, writes_input=source in first) for source, items in sources.items() for item in items)
+        waiting.append(prepare(batch_text([*works])))
         if len(waiting) > AHEAD_A_WORKER * workers:
             text, home = waiting.popleft()
             yield read_batch(await text, home)
@@ -141,7 +164,7 @@ class Answered:
 
 
 class Commits(Batched[Answered, None]):
-    """Commits answered items in batches: when 64 items are ready, after some seconds, or when no other item is in progress."""
+    """Commits answered items in batches: when 128 items are ready, after some seconds, or when no other item is in progress."""
 
     _under_way = 0
 

@@ -13,10 +13,10 @@ import hashlib
 import json
 import os
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import SpecError, UserError
@@ -34,6 +34,19 @@ CODE = "code"
 """The field of a run's record with the user's own code: module:Class -> sha256 (hex) of the module."""
 
 
+MANY = 50
+"""At least this many inputs are read by the cluster, if the run uses one."""
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Mapped(Protocol):
+    """Applies a function to each item, in order. An exception of type `error` or UserError keeps its type."""
+
+    def __call__(self, work: Callable[[A], B], items: Iterable[A], error: type[UserError]) -> Iterator[B]: ...
+
+
 class Inputs:
     """Reads files by their names in a spec. Every file that is read becomes part of the run's identity."""
 
@@ -43,8 +56,11 @@ class Inputs:
         store: Callable[[], Store | None] = lambda: None,
         named: Iterable[str] = (),
         untrusted: bool = False,
+        mapped: Mapped | None = None,
     ) -> None:
-        """`folder`: the spec's. `named`: every text in the spec. `untrusted`: read nothing outside the spec's folder."""
+        """`folder`: the spec's. `named`: every text in the spec. `untrusted`: read nothing outside the spec's folder. `mapped`:
+        applies a function on the run's cluster; None if the run may not have one."""
+        self._mapped = mapped
         self.folder = folder
         self.untrusted = untrusted
         self.record: Mapping[str, Any] | None = None
@@ -97,6 +113,10 @@ class Inputs:
         if self._digests.setdefault(entry, digest) != digest:
             raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
         return content
+
+    def mapped(self, n: int) -> Mapped | None:
+        """How to apply a function to `n` inputs on the run's cluster; None if this process should apply it."""
+        return self._mapped if n >= MANY else None
 
     def give(self, entry: str, content: bytes) -> None:
         """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""

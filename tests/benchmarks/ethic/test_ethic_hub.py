@@ -1,19 +1,15 @@
-"""Records from a hub: a server on this machine serves files at a revision, as the Hugging Face hub does."""
+"""Records from the Hub, at a revision."""
 
 from __future__ import annotations
 
 import io
 import json
-import threading
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from local_hub import local_hub
 
 import summhay_ray
 from summhay_ray.benchmarks.ethic.spec import HUB, REVISION
@@ -23,53 +19,6 @@ pytestmark = pytest.mark.core
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 FRAME = "### Context:\n{}\n\nNow, respond to the instruction.\n\n### Instruction:\nName them.\n\nAnswer:"
-
-
-@dataclass
-class Hub:
-    """Files by path below the data set at REVISION, and what was asked for."""
-
-    files: dict[str, bytes]
-    asked: list[str] = field(default_factory=list)
-    base: str = ""
-
-
-@contextmanager
-def serving(files: dict[str, bytes]) -> Iterator[Hub]:
-    hub = Hub(files)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            hub.asked.append(f"{self.command} {self.path}")
-            head = f"/datasets/{HUB}/resolve/{REVISION}/"
-            content = hub.files.get(self.path.removeprefix(head)) if self.path.startswith(head) else None
-            self.send_response(404 if content is None else 200)
-            if content is None:
-                known = self.path.startswith(head)
-                self.send_header("X-Error-Code", "EntryNotFound" if known else "RevisionNotFound")
-            else:
-                self.send_header("ETag", f'"{len(content)}"')
-                self.send_header("X-Repo-Commit", REVISION)
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(content or b"")
-
-        do_HEAD = do_GET
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    hub.base = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def packed(task: str, *records: dict[str, Any]) -> bytes:
@@ -92,7 +41,7 @@ def test_records_come_from_the_hub_at_their_revision(tmp_path: Path, monkeypatch
         "organizing.zip": packed("organizing", record("[2], [1]")),
     }
     spec = {"kind": "ethic", "models": ["offline/names", "offline/order"], "executor": "inline"}
-    with serving(files) as hub:
+    with local_hub(HUB, REVISION, files) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.base)
         data = {"hub": HUB, "revision": REVISION, "tasks": ["Recalling", "Organizing"]}
         found = summhay_ray.run({**spec, "data": data}, store=str(tmp_path / "store"))

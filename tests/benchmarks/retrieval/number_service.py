@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from local_http import Asked, serving
 
 from summhay_ray.simulator import vectors
 from summhay_ray.text import count_tokens
@@ -50,29 +50,10 @@ class Served:
 def number_service() -> Iterator[Served]:
     served, lock = Served(), threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(asked: Asked) -> dict[str, Any]:
+        with lock:
+            return served.body("rerank" if asked.path.endswith("rerank") else "embed", asked.fields)
 
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            with lock:
-                body = json.dumps(served.body("rerank" if self.path.endswith("rerank") else "embed", asked)).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing is printed."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served.base = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(answer) as address:
+        served.base = f"{address}/v1"
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

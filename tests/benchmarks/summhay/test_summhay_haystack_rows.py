@@ -1,67 +1,79 @@
-"""A run's beginning: its sources and haystacks get into the store a few at a time, once, and come back when they are lost."""
+"""A run's haystacks: their sources get into the store when it begins, their rows when their first cell is prepared."""
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
+import ray
+from inline_runs import SAMPLE
 from summhay_grids import grid_of_files
 
-from summhay_ray.benchmarks.summhay import workload as opening_module
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HAYSTACKS_A_BLOCK, blocks_of
+from summhay_ray import engine
+from summhay_ray.benchmarks.summhay import workload as workload_module
 from summhay_ray.engine import open_run
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.errors import UserError
+from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
 
 
-def test_blocks_are_full_but_the_last() -> None:
-    assert list(map(len, blocks_of(range(2 * HAYSTACKS_A_BLOCK + 1)))) == [HAYSTACKS_A_BLOCK, HAYSTACKS_A_BLOCK, 1]
-    assert list(blocks_of([])) == []
-
-
-def test_sources_record_and_tables_are_there_and_a_second_start_adds_nothing(tmp_path: Path) -> None:
-    (grid, _), store = grid_of_files(tmp_path, HAYSTACKS_A_BLOCK + 1), Store(str(tmp_path / "store"))
+def test_sources_and_record_are_there_and_a_second_start_adds_nothing(tmp_path: Path) -> None:
+    (grid, _), store = grid_of_files(tmp_path, 3), Store(str(tmp_path / "store"))
     run = open_run(grid, store)
-    assert run.run_id == grid.run_id and run.version() == 2, "two blocks, two commits"
-    tables = run.tables(["haystacks", "documents", "insights", "subtopics"])
-    n = HAYSTACKS_A_BLOCK + 1
-    assert {name: frame.height for name, frame in tables.items()} == {
-        "haystacks": n,
-        "documents": 4 * n,
-        "insights": 4 * n,
-        "subtopics": 2 * n,
-    }
+    assert run.run_id == grid.run_id
     record = run.record
-    assert (record["cells"], len(record["haystacks"])) == (2 * n, n)
+    assert (record["cells"], len(record["haystacks"])) == (6, 3)
     for source, entry in zip(grid.grid.haystacks.metadata, record["haystacks"], strict=True):
         assert entry == {"haystack_id": source.haystack_id, "name": source.name, "object": source.digest}
         kept = json.loads(store.get_object("haystack", source.digest))
         assert kept == grid.grid.haystacks.file(source.haystack_id).raw
-    assert open_run(grid, store).version() == 2 and open_run(grid, store).digests() == run.digests()
+    assert open_run(grid, store).record == record
 
 
-def test_a_start_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (grid, _), store = grid_of_files(tmp_path, 2 * HAYSTACKS_A_BLOCK), Store(str(tmp_path / "store"))
+@pytest.mark.parametrize("limit", [1, 3, None])
+def test_each_haystack_of_an_asked_cell_has_its_rows_once(tmp_path: Path, limit: int | None) -> None:
+    (grid, _), store = grid_of_files(tmp_path, 3), Store(str(tmp_path / "store"))
+    engine.run_workload(grid, store, {"limit": limit})
+    run = store.run(grid.run_id)
+    asked = set(run.table("summaries")["haystack_id"])
+    tables = run.tables(["haystacks", "documents", "insights", "subtopics"])
+    assert {name: frame.height for name, frame in tables.items()} == {
+        "haystacks": len(asked),
+        "documents": 4 * len(asked),
+        "insights": 4 * len(asked),
+        "subtopics": 2 * len(asked),
+    }
+    assert set(tables["documents"]["haystack_id"]) == asked
+    again, _ = grid_of_files(tmp_path, 3)
+    engine.run_workload(again, store, {})
+    assert store.run(grid.run_id).table("documents").height == 12
+
+
+def test_a_run_that_stopped_while_it_prepared_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (grid, _), store = grid_of_files(tmp_path, 3), Store(str(tmp_path / "store"))
     calls = []
 
     def dies(source: object) -> object:
         calls.append(source)
-        if len(calls) > HAYSTACKS_A_BLOCK:
-            raise KeyboardInterrupt
+        if len(calls) > 1:
+            raise OSError(errno.EIO, "Input/output error")
         return rows(source)
 
-    rows = opening_module.haystack_rows
-    monkeypatch.setattr(opening_module, "haystack_rows", dies)
-    with pytest.raises(KeyboardInterrupt):
-        open_run(grid, store)
-    assert store.run(grid.run_id).table("haystacks").height == HAYSTACKS_A_BLOCK
-    monkeypatch.setattr(opening_module, "haystack_rows", rows)
-    whole = open_run(grid, Store(str(tmp_path / "other")))
-    assert open_run(grid, store).digests() == whole.digests()
+    rows = workload_module.haystack_rows
+    monkeypatch.setattr(workload_module, "haystack_rows", dies)
+    with pytest.raises(UserError, match="Input/output error"):
+        engine.run_workload(grid, store, {})
+    monkeypatch.setattr(workload_module, "haystack_rows", rows)
+    other, whole = Store(str(tmp_path / "other")), grid_of_files(tmp_path, 3)[0]
+    engine.run_workload(whole, other, {})
+    again, _ = grid_of_files(tmp_path, 3)
+    engine.run_workload(again, store, {})
+    assert store.run(grid.run_id).digests() == other.run(grid.run_id).digests()
 
 
 def test_a_source_that_was_lost_is_put_back(tmp_path: Path) -> None:
@@ -95,3 +107,18 @@ def test_after_the_start_the_store_s_copies_are_read(tmp_path: Path) -> None:
     assert [kept.grid.haystacks[source.haystack_id].name for source in kept.grid.haystacks.metadata] == [
         source.name for source in grid.grid.haystacks.metadata
     ]
+
+
+@pytest.mark.ray
+def test_many_haystacks_are_read_by_a_cluster_that_the_run_uses_anyway(tmp_path: Path) -> None:
+    alone, paths = grid_of_files(tmp_path, 50)
+    spec = {**SAMPLE, "haystacks": list(map(str, paths))}
+    with engine.Cluster(None, "ray") as cluster:
+        few = engine.load_workload({**spec, "haystacks": spec["haystacks"][:49]}, mapped=cluster.mapped)
+        assert len(list(few.items())) == 98 and not ray.is_initialized(), "fewer are read here, and nothing starts"
+        read = engine.load_workload(spec, mapped=cluster.mapped)
+        assert ray.is_initialized() and (read.run_id, list(read.items())) == (alone.run_id, list(alone.items()))
+        paths[30].write_text('{"topic": 7}', encoding="ascii")
+        with pytest.raises(InvalidHaystack, match=f"{paths[30].name}: topic: expected a string"):
+            engine.load_workload(spec, mapped=cluster.mapped)
+    assert not ray.is_initialized()

@@ -13,14 +13,13 @@ from summhay_grids import SMALL
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import import_released
 from summhay_ray.benchmarks.summhay.haystacks import imports
-from summhay_ray.benchmarks.summhay.haystacks.imports import keep_files
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HAYSTACKS_A_BLOCK
+from summhay_ray.benchmarks.summhay.haystacks.imports import FILES_A_BLOCK, keep_files
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
 from summhay_ray.store import RunStore, Store
 
-MANY = 2 * HAYSTACKS_A_BLOCK + 3
+MANY = 2 * FILES_A_BLOCK + 3
 
 
 def files(folder: Path, number: int = MANY) -> list[str]:

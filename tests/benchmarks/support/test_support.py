@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
 from inline_runs import answered
+from local_http import chatting
 from typer.testing import CliRunner
 
 from summhay_ray import api
@@ -96,53 +95,36 @@ def test_answers_of_a_file_are_judged_and_nothing_that_is_wrong_is_silent(tmp_pa
     assert (again.run, again.calls["made"]) == (result.run, 0)
 
 
-class Provider(BaseHTTPRequestHandler):
-    """Says that a document supports what it shares the word `storm` or `bridge` with; one answer cannot be read."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(asked)  # type: ignore[attr-defined]
-        text = asked["messages"][-1]["content"]
-        said = {"verdict": "supported", "evidence": "The old bridge carries trams again since 12 May."}
-        content = json.dumps({"1": said, "2": said, "3": said} if "Document 1:" in text else said)
-        content = "I think so." if "Pupils painted" in text and "harbour was closed" in text else content
-        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": asked["model"]}
-        answer["choices"] = [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]
-        answer["usage"] = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+class Provider(NamedTuple):
+    base: str
+    asked: list[str]
 
 
 @pytest.fixture
-def provider() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
-    server.asked = []  # type: ignore[attr-defined]
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def provider() -> Iterator[Provider]:
+    """It says that a document supports what it shares the word `storm` or `bridge` with; one answer cannot be read."""
+    asked: list[str] = []
+
+    def text(messages: list[str]) -> str:
+        asked.append(messages[-1])
+        if "Pupils painted" in asked[-1] and "harbour was closed" in asked[-1]:
+            return "I think so."
+        said = {"verdict": "supported", "evidence": "The old bridge carries trams again since 12 May."}
+        return json.dumps({"1": said, "2": said, "3": said} if "Document 1:" in asked[-1] else said)
+
+    with chatting(text, input_tokens=100, output_tokens=20) as base:
+        yield Provider(base, asked)
 
 
-def spec(folder: Path, server: ThreadingHTTPServer, judge: str, **fields: Any) -> dict[str, Any]:
-    reach = {"api_base": f"http://127.0.0.1:{server.server_port}/v1", "api_key_env": "SUPPORT_KEY", "transport": "direct"}
+def spec(folder: Path, server: Provider, judge: str, **fields: Any) -> dict[str, Any]:
+    reach = {"api_base": server.base, "api_key_env": "SUPPORT_KEY", "transport": "direct"}
     model = {**reach, "model": "openai/checker", "price": {"input_per_mtok": 1, "output_per_mtok": 1}}
     named = {"answers": str(folder / "answers.jsonl"), "documents": str(folder / "documents")}
     return {"kind": "support", **named, "judge": judge, "models": [model], "executor": "inline", **fields}
 
 
 def test_a_model_is_asked_about_each_citation_or_each_bullet_and_a_cascade_about_the_least_certain(
-    tmp_path: Path, provider: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUPPORT_KEY", "sk-support")
     files(tmp_path)
@@ -150,7 +132,7 @@ def test_a_model_is_asked_about_each_citation_or_each_bullet_and_a_cascade_about
     each = spec(tmp_path, provider, "openai/checker")
     planned = api.plan(each, store)
     result = api.run(each, store)
-    asked = provider.asked  # type: ignore[attr-defined]
+    asked = provider.asked
     n = api.table(result.run, "supports", store)["cited"].sum()
     assert (n, len(asked)) == (13, result.calls["made"])
     assert planned.stages[0].calls == result.calls["made"] + result.calls["reused"]

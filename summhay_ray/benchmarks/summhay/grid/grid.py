@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -255,20 +255,22 @@ class Grid:
         for unit in units:
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if unit.retriever in self.retrievers.unordered else ""
             content = {
-                **asdict(unit),
+                "haystack_id": unit.haystack_id,
+                "subtopic_id": unit.subtopic_id,
                 "retriever": known(unit.retriever),
                 "ordering": named(unit.ordering),
                 "seed": self.spec.seed,
                 "token_budget": self.spec.token_budget,
             }
+            place = (unit.haystack_id, unit.subtopic_id, unit.retriever, unit.ordering)
+            source = "/".join(place)
             size = n_insights[unit.haystack_id, unit.subtopic_id] * len(self.spec.judges)
             for index, (label, semantic) in enumerate(summarizers):
                 system, first = self.systems[unit.retriever, unit.ordering, index], ""
-                named_unit = astuple(unit)
                 for repeat in range(self.spec.repeats):
                     cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
-                    data = {"unit": named_unit, "summarizer": index, "repeat": repeat, "system": system}
-                    yield Item(cell_id, label, data, "/".join(named_unit), shared, size, first, unit.haystack_id)
+                    data = {"unit": place, "summarizer": index, "repeat": repeat, "system": system}
+                    yield Item(cell_id, label, data, source, shared, size, first, unit.haystack_id)
                     first = first or cell_id
 
     def n_items(self) -> int:

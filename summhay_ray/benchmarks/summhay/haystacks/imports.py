@@ -16,7 +16,6 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
     STAGE,
     TABLES,
-    blocks_of,
     haystack_rows,
     keep_metadata,
     metadata_of,
@@ -31,6 +30,8 @@ from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Judgment, Score
 
 COUNTED = ("summaries", "judgments", "failures")
+FILES_A_BLOCK = 16
+"""Files whose rows are written together, in one part for each table."""
 """Tables whose rows an import counts."""
 
 
@@ -80,8 +81,9 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
     written: list[Mapping[str, Any]] = []
     counted = Counter(dict.fromkeys(COUNTED, 0))
-    for block in blocks_of(list(first.items())):
-        parts, rows = keep_files(store, run_id, block)
+    files = list(first.items())
+    for start in range(0, len(files), FILES_A_BLOCK):
+        parts, rows = keep_files(store, run_id, files[start : start + FILES_A_BLOCK])
         written.append(parts)
         counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(haystack.name for haystack in metadata)

@@ -15,7 +15,7 @@ import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
 from typing_extensions import TypedDict
@@ -242,9 +242,6 @@ TABLES = (
 
 STAGE = "haystack"
 """Stage under which the store lists haystacks."""
-HAYSTACKS_A_BLOCK = 16
-
-T = TypeVar("T")
 
 BY_NAME = {table.name: table for table in (*TABLES, Table("raw_answers", RawAnswer, ("key",)))}
 
@@ -254,11 +251,6 @@ def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> lis
     if cells is None or "cell_id" not in run.declared[name].schema.names:
         return BY_NAME[name].records(run.table(name, cells))
     return BY_NAME[name].records(run.table(name).filter(pl.col("cell_id").is_in(cells)))
-
-
-def blocks_of(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items in groups of HAYSTACKS_A_BLOCK."""
-    return (items[start : start + HAYSTACKS_A_BLOCK] for start in range(0, len(items), HAYSTACKS_A_BLOCK))
 
 
 def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:

@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from summhay_ray.benchmark import Benchmark, Inputs, Spec, Store
@@ -27,7 +28,16 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     stored_metadata,
 )
 from summhay_ray.errors import SpecError, StoreError, UserError
-from summhay_ray.haystack import UNREAD, ReleasedFile, health, holds_nuggets, load_sample, read_nuggets, read_released
+from summhay_ray.haystack import (
+    UNREAD,
+    InvalidHaystack,
+    ReleasedFile,
+    health,
+    holds_nuggets,
+    load_sample,
+    read_nuggets,
+    read_released,
+)
 from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Haystack
 
@@ -52,6 +62,8 @@ _LINES = (".jsonl", ".ndjson")
 """File endings of an entry that must be a file of nuggets; a JSON file may be one."""
 READS_AT_ONCE = 8
 """Sources read from the store concurrently."""
+READ_TOGETHER = 8
+"""Sources that one task of a cluster reads."""
 
 _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 
@@ -75,13 +87,13 @@ class Loaded(NamedTuple):
     size: int
 
 
+@dataclass(eq=False)
 class Recent:
     """The most recently loaded haystacks: at most `most`, and fewer if they are large. Safe for threads."""
 
-    def __init__(self, most: int = KEPT) -> None:
-        self._most = most
-        self._kept: OrderedDict[str, Loaded] = OrderedDict()
-        self._look = threading.Lock()
+    most: int = KEPT
+    _kept: OrderedDict[str, Loaded] = field(init=False, default_factory=OrderedDict)
+    _look: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def find(self, haystack_id: str) -> ReleasedFile | None:
         """A kept haystack, now the last to be dropped; None if it is not kept."""
@@ -96,7 +108,7 @@ class Recent:
         with self._look:
             kept = self._kept
             kept[loaded.file.haystack.haystack_id] = loaded
-            while len(kept) > 1 and (len(kept) > self._most or sum(one.size for one in kept.values()) > KEPT_BYTES):
+            while len(kept) > 1 and (len(kept) > self.most or sum(one.size for one in kept.values()) > KEPT_BYTES):
                 kept.popitem(last=False)
 
 
@@ -236,7 +248,10 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
         recent.keep(Loaded(file, len(content)))
         return metadata_of(file)
 
-    if any(map(in_store, named)):
+    mapped = inputs.mapped(len(named))
+    if mapped is not None:
+        metadata = tuple(_read_by(mapped, named, inputs, documents))
+    elif any(map(in_store, named)):
         with ThreadPoolExecutor(max_workers=READS_AT_ONCE) as threads:
             metadata = tuple(threads.map(read, named))
     else:
@@ -250,19 +265,40 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
     return Haystacks(first, lambda one: (_content(inputs, documents, first[one]), first[one]), lambda: metadata, recent)
 
 
+def _read_by(
+    mapped: Callable[..., Iterator[Any]], named: Sequence[str], inputs: Inputs, documents: str
+) -> Iterator[HaystackMetadata]:
+    """The metadata of haystacks, made by the cluster. Its nodes read those in the store; this process reads the other files."""
+    uri = None if inputs.store is None else inputs.store.uri
+
+    def metadata(block: Sequence[tuple[str, bytes | None]]) -> list[HaystackMetadata]:
+        store = None if uri is None else Store(uri)
+        return [metadata_of(read_released(_of_store(store, entry) if got is None else got, entry)) for entry, got in block]
+
+    blocks = (named[start : start + READ_TOGETHER] for start in range(0, len(named), READ_TOGETHER))
+    read = ([(entry, None if in_store(entry) else _content(inputs, documents, entry)) for entry in block] for block in blocks)
+    for found in mapped(metadata, read, InvalidHaystack):
+        yield from found
+
+
+def _of_store(store: Store | None, entry: str) -> bytes:
+    """The JSON text of an entry that names an object of the store."""
+    if store is None:
+        raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
+    digest = str(in_store(entry))
+    try:
+        return store.get_object("haystack", digest)
+    except StoreError as error:
+        if store.files.exists(f"objects/haystack/{digest}"):
+            raise
+        mend = "run or submit the spec once with its file, or give the store that holds it"
+        raise SpecError(f"spec: haystacks: {entry!r}: store {store.uri!r} holds no such source; {mend}") from error
+
+
 def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
     """The JSON text of one entry of a spec's haystacks."""
-    if digest := in_store(entry):
-        store = inputs.store
-        if store is None:
-            raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
-        try:
-            return store.get_object("haystack", digest)
-        except StoreError as error:
-            if store.files.exists(f"objects/haystack/{digest}"):
-                raise
-            mend = "run or submit the spec once with its file, or give the store that holds it"
-            raise SpecError(f"spec: haystacks: {entry!r}: store {store.uri!r} holds no such source; {mend}") from error
+    if in_store(entry):
+        return _of_store(inputs.store, entry)
     if entry.startswith(SAMPLE):
         try:
             return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
