@@ -131,7 +131,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
             continue
         if len(one.roots & shown.roots) < _SHARED * len(one.roots):
             continue
-        missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown.facts)]
+        missing = [fact for fact in one.facts if not _is_among(fact, shown.facts)]
         if not (missing or one.negations or shown.denies or opposes or twins):
             continue
         window = _best_window(one, shown.statements)
@@ -142,7 +142,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         for fact in missing:
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
             # Other facts of the statement do not count as contradictions, nor do sums of its numbers or of the evidence's.
-            rivals = [other for other in rivals if not any(_agree(own, other) for own in said.facts)]
+            rivals = [other for other in rivals if not _is_among(other, said.facts)]
             sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
             if rivals and not sums:
                 found.append(Contradiction(fact.kind, fact.words, rivals[0].words))
@@ -188,6 +188,15 @@ def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[S
     windows = [(begin, begin + size) for size in range(1, _WINDOW + 1) for begin in range(len(shown) - size + 1)]
     begin, end = max(windows, key=lambda window: len(frozenset().union(*shared[slice(*window)])), default=(0, 0))
     return shown[begin:end]
+
+
+def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:
+    """Whether one of the others can be the same. If some count exactly the same things, only those count: "two high severity
+    issues" are no "two low severity issues" where a text has both."""
+    if fact.quantity and len(nouns := fact.quantity.nouns) > 1:
+        exact = [other for other in others if other.quantity and other.quantity.nouns == nouns]
+        others = exact or others
+    return any(_agree(fact, other) for other in others)
 
 
 def _agree(one: Fact, other: Fact) -> bool:

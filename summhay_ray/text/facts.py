@@ -469,7 +469,7 @@ class _Reader:
     # --- names ----------------------------------------------------------------------------------------------------------
 
     def _name(self, place: int) -> Fact | None:
-        if self.tokens[place].kind == "label":
+        if self.tokens[place].kind == "label" or re.search(r"[^\W\d_]\d", self.tokens[place].text):
             return Fact("name", self.tokens[place].text, place, place + 1, name=(self.tokens[place].lower,))
         end = place
         for token in self.tokens[place:]:

@@ -62,6 +62,8 @@ CONTRADICTING = [
     ("Cards issued after 1 March are valid.", "Cards issued after 2 March are valid.", "date"),
     ("The limit applies from version 3.0 onwards.", "The limit applies until version 3.0.", "denial"),
     ("The fire started in the kitchen.", "The fire started in the basement.", "name"),
+    ("The line has two low severity bugs.", "The line has three low severity bugs and two high severity bugs.", "number"),
+    ("Keep the flag org.relay.rfc3827 for a year.", "Keep the flag org.relay.rfc2285 for a year.", "name"),
     ("The account was opened by the user ada99.", "The account was opened by the user bob77.", "name"),
     ("Der Ausfall am 22. Juli 2021 dauerte 2 Stunden.", "Der Ausfall am 5. März 2024 dauerte 2 Stunden.", "date"),
     ("支付中断发生在2021年7月22日，持续了2小时。", "支付中断发生在2021年7月22日，持续了9小时。", "number"),
