@@ -11,7 +11,7 @@ from simulated_provider import KEY, in_thread
 import summhay_ray
 from summhay_ray import api
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("litellm")]
 
 # litellm's prices of this model, and Anthropic's multiples for its cache.
 PRICES = {"input_price": 3.0, "cached_price": 0.3, "output_price": 15.0, "write_factor": 1.25, "write_hour_factor": 2.0}
