@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import uvloop
@@ -100,6 +100,7 @@ ENOUGH = 16
 """By default, a batch of this many items does not wait for more."""
 
 
+@dataclass(eq=False)
 class Batched(Generic[T, R]):
     """`await batched(item)` returns the item's result of `work(items)`. An error of `work` is raised in every caller of the
     batch.
@@ -107,14 +108,13 @@ class Batched(Generic[T, R]):
     Cancelling a caller does not stop the batch: its item is processed, and the result is dropped.
     """
 
-    def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R] | None]], linger_s: float = 0.0) -> None:
-        """`work` returns a result for each item, or None for work without results. `linger_s`: maximum seconds that the first
-        item waits for enough others."""
-        self._work = work
-        self._linger_s = linger_s
-        self._full = asyncio.Event()
-        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
-        self._trip: asyncio.Task[None] | None = None
+    work: Callable[[list[T]], Awaitable[Sequence[R] | None]]
+    """Returns a result for each item, or None for work without results."""
+    linger_s: float = 0.0
+    """Maximum seconds that the first item waits for enough others."""
+    _full: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _waiting: list[tuple[T, asyncio.Future[R]]] = field(init=False, default_factory=list)
+    _trip: asyncio.Task[None] | None = field(init=False, default=None)
 
     async def __call__(self, item: T) -> R:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
@@ -142,32 +142,29 @@ class Batched(Generic[T, R]):
         batch: list[tuple[T, asyncio.Future[R]]] = []
         try:
             while self._waiting:
-                if self._linger_s and not self.is_enough(len(self._waiting)):
+                if self.linger_s and not self.is_enough(len(self._waiting)):
                     self._full.clear()
                     # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self._linger_s):
+                        async with asyncio.timeout(self.linger_s):
                             await self._full.wait()
                 batch, self._waiting = self._waiting, []
-                await self._travel(batch)
+                try:
+                    results: Sequence[Any] | None = await self.work([item for item, _ in batch])
+                    results = [None] * len(batch) if results is None else results
+                    if len(results) != len(batch):
+                        raise RuntimeError(f"{len(results)} results came back for {len(batch)} items")
+                # The callers handle every kind of error.
+                except Exception as error:  # noqa: BLE001
+                    for _, future in batch:
+                        if not future.done():
+                            future.set_exception(error)
+                else:
+                    for (_, future), result in zip(batch, results, strict=True):
+                        if not future.done():
+                            future.set_result(result)
         finally:
             # Some callers still wait only if the task itself was cancelled; they must not wait for ever.
             for _, future in [*batch, *self._waiting]:
                 future.cancel()
             self._waiting = []
-
-    async def _travel(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
-        try:
-            results: Sequence[Any] | None = await self._work([item for item, _ in batch])
-            results = [None] * len(batch) if results is None else results
-            if len(results) != len(batch):
-                raise RuntimeError(f"{len(results)} results came back for {len(batch)} items")
-        # The callers handle every kind of error.
-        except Exception as error:  # noqa: BLE001
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
-            return
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)

@@ -130,17 +130,8 @@ class Haystack:
 
     def oracle_scores(self, subtopic_id: str) -> list[int]:
         """The number of the subtopic's insights in each document, in document order (section 5.1)."""
-        return self._oracle_scores.get(subtopic_id) or [0] * len(self.documents)
-
-    @functools.cached_property
-    def _oracle_scores(self) -> Mapping[str, list[int]]:
-        wanted: dict[str, set[str]] = {}
-        for insight in self.insights:
-            wanted.setdefault(insight.subtopic_id, set()).add(insight.insight_id)
-        return {
-            subtopic_id: [len(insight_ids.intersection(document.insight_ids)) for document in self.documents]
-            for subtopic_id, insight_ids in wanted.items()
-        }
+        wanted = {insight.insight_id for insight in self.insights_of(subtopic_id)}
+        return [len(wanted.intersection(document.insight_ids)) for document in self.documents]
 
 
 @dataclass(frozen=True, slots=True)

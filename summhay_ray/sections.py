@@ -191,10 +191,15 @@ def cell(section: Section, row: Mapping[str, Any], name: str) -> str:
 def cell_parts(section: Section, row: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     """A cell's text, its interval, and its floor if answers are missing; empty if there is none."""
     if name == "n":
-        return _n(row), "", ""
+        n, expected = row.get("n"), row.get("n_expected")
+        return "-" if n is None else f"{n}" if expected is None else f"{n}/{expected}", "", ""
     if not is_figure(section, name):
         return "" if row[name] is None else _value(row[name], 1, False), "", ""
-    text, percent = _figure(section, row, name), section.units.get(name) in SHARES
+    value, percent = row[name], section.units.get(name) in SHARES
+    text = "-"
+    if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
+        # A star marks a figure with fewer answers than expected.
+        text = _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and lacks(row) else "")
     low, high, floor = (
         _value(end, 100 if percent else 1, percent) if is_finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
     )
@@ -202,30 +207,12 @@ def cell_parts(section: Section, row: Mapping[str, Any], name: str) -> tuple[str
     return text, interval, f"floor {floor}" if floor and lacks(row) and text != "-" else ""
 
 
-def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
-    """The figure without its interval; a star marks one with fewer answers than expected."""
-    value, percent = row[name], section.units.get(name) in SHARES
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "-"
-    return _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and lacks(row) else "")
-
-
 def _value(value: Any, scale: int, percent: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return plain(str(value))
     if percent:
         return f"{value * scale:z.1f}"
-    return four_digits(value) if isinstance(value, float) else f"{value}"
-
-
-def four_digits(value: float) -> str:
-    """A number with four significant digits, and with all digits before the point. -0.0 becomes 0."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:z.4g}"
-
-
-def _n(row: Mapping[str, Any]) -> str:
-    n, expected = row.get("n"), row.get("n_expected")
-    return "-" if n is None else f"{n}" if expected is None else f"{n}/{expected}"
+    return (f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:z.4g}") if isinstance(value, float) else f"{value}"
 
 
 def lacks(row: Mapping[str, Any]) -> bool:

@@ -82,7 +82,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in PER_MODEL:
-            _check(name, getattr(self, name))
+            value = getattr(self, name)
+            if name in _POSITIVE:
+                if value is not None and not 0 < value < math.inf:
+                    raise UserError(f"{name} is {value:g}; expected a number above 0, or none at all for no limit")
+            elif value is None or not 0 <= value < math.inf:
+                raise UserError(f"{name} is {value}; expected a number from 0")
+            elif name in _FRACTIONS and value > (0.9 if name == "token_skew" else 1.0):
+                raise UserError(f"{name} is {value:g}; expected a fraction from 0 to {0.9 if name == 'token_skew' else 1}")
         if self.quota is not None and not 0 <= self.quota < math.inf:
             raise UserError(f"quota is {self.quota}; expected dollars from 0")
         for group in (FAULTS, USAGE_FAULTS, BATCH_ENDS, LINE_FAULTS):
@@ -97,11 +104,6 @@ class Settings:
         changes = self.models.get(model) or self.models.get(f"openai/{model}") or {}
         given: dict[str, Any] = {name: int(value) if name in _WHOLE else value for name, value in changes.items()}
         return dataclasses.replace(self, models={}, **given) if changes else self
-
-    @property
-    def never_fails(self) -> bool:
-        """Whether every admitted request gets a complete answer with correct usage."""
-        return not any(getattr(self, name) for name in (*FAULTS, *USAGE_FAULTS))
 
 
 PER_MODEL = tuple(setting.name for setting in dataclasses.fields(Settings) if setting.name not in _ALONE)
@@ -139,13 +141,3 @@ def read_keys(path: str | Path) -> frozenset[str]:
     if not keys:
         raise UserError(f"{path}: the file has no key, so every request would be refused; write one key per line")
     return keys
-
-
-def _check(name: str, value: float | None) -> None:
-    if name in _POSITIVE:
-        if value is not None and not 0 < value < math.inf:
-            raise UserError(f"{name} is {value:g}; expected a number above 0, or none at all for no limit")
-    elif value is None or not 0 <= value < math.inf:
-        raise UserError(f"{name} is {value}; expected a number from 0")
-    elif name in _FRACTIONS and value > (0.9 if name == "token_skew" else 1.0):
-        raise UserError(f"{name} is {value:g}; expected a fraction from 0 to {0.9 if name == 'token_skew' else 1}")

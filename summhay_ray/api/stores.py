@@ -13,22 +13,11 @@ from typing import Any, Literal
 import polars as pl
 
 from summhay_ray import engine, plugins
+from summhay_ray import store as storage
 from summhay_ray.api.arguments import checked, opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import (
-    ATTRIBUTION,
-    RETENTION_S,
-    Selection,
-    Store,
-    StoreError,
-    TableFormat,
-    forget,
-    open_files,
-    unneeded,
-    write_tables,
-)
 
 ExportFormat = Literal["released", "trec-rag", "lm-eval", "every-eval-ever", "hub", "wandb", "mlflow"]
 """The formats of `export`; see `publish.EXPORTERS`."""
@@ -38,7 +27,7 @@ ExportFormat = Literal["released", "trec-rag", "lm-eval", "every-eval-ever", "hu
 def runs(store: str | None = None) -> list[RunEntry]:
     """All runs of the store, latest first."""
     with plugins.own_code_allowed(False):
-        return engine.entries(Store(store_uri(store)))
+        return engine.entries(storage.Store(store_uri(store)))
 
 
 @checked
@@ -147,7 +136,9 @@ def export(
 
 
 @checked
-def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
+def export_tables(
+    run_id: str, target: str | Path, store: str | None = None, kind: storage.TableFormat = "parquet"
+) -> dict[str, str]:
     """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
 
     A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. A file ATTRIBUTION in the same folder
@@ -156,26 +147,21 @@ def export_tables(run_id: str, target: str | Path, store: str | None = None, kin
     run = opened_run(run_id, store)
     if Path(target).is_file():
         raise UserError(f"{target} is a file; give a folder, or s3://BUCKET/PREFIX")
-    files = open_files(str(target))
+    files = storage.open_files(str(target))
     try:
-        written = write_tables(run, files, kind=kind)
-        if attribution := run.record.get(ATTRIBUTION):
+        written = storage.write_tables(run, files, kind=kind)
+        if attribution := run.record.get(storage.ATTRIBUTION):
             files.put("ATTRIBUTION", f"{attribution}\n".encode())
     except OSError as error:
-        # An error in reading the store is not a problem of the target.
-        if files.folder is None or not _is_below(error.filename, files.folder):
+        # The path in an error of the target is its folder, inside it, or one of its parents. All others are of the store.
+        if files.folder is None or error.filename is None:
+            raise
+        path, folder = Path(os.fsdecode(error.filename)).absolute(), files.folder.absolute()
+        if not (path.is_relative_to(folder) or folder.is_relative_to(path)):
             raise
         why = error.strerror or type(error).__name__
         raise UserError(f"{target}: no table can be written there ({why}); give another folder, or s3://BUCKET/PREFIX") from error
     return {table: files.where(name) for table, name in written.items()}
-
-
-def _is_below(name: str | bytes | None, folder: Path) -> bool:
-    """Whether the path in an error is the folder, inside it, or one of its parents."""
-    if name is None:
-        return False
-    path, target = Path(os.fsdecode(name)).absolute(), folder.absolute()
-    return path.is_relative_to(target) or target.is_relative_to(path)
 
 
 @dataclass(frozen=True)
@@ -195,20 +181,20 @@ class CleanResult:
 
 
 @checked
-def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
+def clean(store: str | None = None, older_s: float = storage.RETENTION_S, dry_run: bool = False) -> CleanResult:
     """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are kept
     (`delete_answers`).
 
     Runs do this themselves once a day. `dry_run`: only report what would be freed. Raises StoreError, for example if there is no
     store, and OSError.
     """
-    opened = Store(store_uri(store))
+    opened = storage.Store(store_uri(store))
     files = opened.files
     if opened.is_new:
-        raise StoreError(f"there is no store at {files.uri}; another one is given by --store or $SUMMHAY_STORE")
+        raise storage.StoreError(f"there is no store at {files.uri}; another one is given by --store or $SUMMHAY_STORE")
     kinds: dict[str, dict[str, int]] = {}
     damaged: list[str] = []
-    for file in unneeded(files, older_s, damaged=damaged):
+    for file in storage.unneeded(files, older_s, damaged=damaged):
         if not dry_run:
             files.delete(file.name)
         kind = kinds.setdefault(file.what, {"files": 0, "bytes": 0})
@@ -255,12 +241,12 @@ def delete_answers(
     except ValueError:
         raise UserError(f"{before!r}: expected a date such as 2026-01-31, or 2026-01-31T12:00:00+01:00") from None
     time = math.inf if date is None else (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    opened = Store(store_uri(store))
+    opened = storage.Store(store_uri(store))
     if opened.is_new:
-        raise StoreError(f"there is no store at {opened.uri}; another one is given by --store or $SUMMHAY_STORE")
+        raise storage.StoreError(f"there is no store at {opened.uri}; another one is given by --store or $SUMMHAY_STORE")
     # The run's own folder may have been deleted.
     run_id = run if not run or opened.log().totals(run) else opened.run(run).run_id
-    deletion = forget(opened, Selection(run_id, time, matching), engine.ITEM, dry_run)
+    deletion = storage.forget(opened, storage.Selection(run_id, time, matching), engine.ITEM, dry_run)
     rows = [
         {
             "run": one,

@@ -47,7 +47,8 @@ def hub_entries(entry: str) -> list[str]:
         name = path.relative_to(folder).as_posix()
         if path.is_file() and file in (None, name):
             pinned = f"{HUB}{repo}@{folder.name}/{name}"
-            rows = [number for number, row in enumerate(_rows(path), 1) if _is_haystack(row)]
+            listed = enumerate(_rows(path), 1)
+            rows = [number for number, row in listed if isinstance(row, dict) and {"documents", "subtopics"} <= row.keys()]
             found += [pinned] if rows and path.suffix == _JSON else [f"{pinned}/haystack-{number}" for number in rows]
     if not found:
         raise UserError(f"{entry}: holds no haystack: JSON, JSON lines or Parquet with documents and subtopics; name another")
@@ -105,7 +106,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _is_haystack(row: Any) -> bool:
-    return isinstance(row, dict) and {"documents", "subtopics"} <= row.keys()

@@ -81,26 +81,20 @@ class SummarizerSpec(ModelSpec):
         return self.label.removesuffix(f"+{self.strategy_label}")
 
 
-def _fold_options(value: Any) -> Any:
-    """Move a strategy's options from the entry (`{model: X, strategy: map-reduce, units: chunks}`) into `strategy`, and `reduce`
-    from there into the entry."""
+def summarizer_entry(value: Any) -> Any:
+    """A summarizer's entry as a mapping: its strategy's options (`{model: X, strategy: map-reduce, units: chunks}`) inside
+    `strategy`, and `reduce` outside; a file of answers is its strategy."""
     entry = ModelSpec.entry(value)
-    if isinstance(entry, Mapping) and isinstance(strategy := entry.get("strategy"), Mapping) and REDUCE in strategy:
+    if not isinstance(entry, Mapping):
+        return entry
+    if isinstance(strategy := entry.get("strategy"), Mapping) and REDUCE in strategy:
         options = {option: content for option, content in strategy.items() if option != REDUCE}
         entry = {**entry, REDUCE: strategy[REDUCE], "strategy": _strategy(options)}
-    if not isinstance(entry, Mapping) or not isinstance(name := entry.get("strategy"), str) or ":" in name:
-        return entry
-    options = {option: entry[option] for option in summarize.strategy_options(name) if option in entry}
-    if not options:
-        return entry
-    kept = {field: content for field, content in entry.items() if field not in options}
-    return {**kept, "strategy": {"strategy": name, **options}}
-
-
-def summarizer_entry(value: Any) -> Any:
-    """A summarizer's entry as a mapping: its strategy's options inside `strategy`; a file of answers is its strategy."""
-    entry = _fold_options(value)
-    return {**entry, "strategy": GIVEN} if isinstance(entry, Mapping) and entry.get("answers") is not None else entry
+    if isinstance(name := entry.get("strategy"), str) and ":" not in name:
+        options = {option: entry[option] for option in summarize.strategy_options(name) if option in entry}
+        kept = {field: content for field, content in entry.items() if field not in options}
+        entry = {**kept, "strategy": {"strategy": name, **options}} if options else entry
+    return {**entry, "strategy": GIVEN} if entry.get("answers") is not None else entry
 
 
 Summarizer = Annotated[SummarizerSpec, BeforeValidator(summarizer_entry, json_schema_input_type=Text | SummarizerSpec)]
@@ -141,7 +135,7 @@ def cross_strategies(fields: Any, default: Sequence[Any] = ()) -> Any:
     strategies = fields.get("strategies") or default
     if not isinstance(strategies, list | tuple) or not all(isinstance(strategy, str | Mapping) for strategy in strategies):
         return fields
-    entries = [_fold_options(entry) for entry in fields["summarizers"]]
+    entries = [summarizer_entry(entry) for entry in fields["summarizers"]]
     uses = Counter(_name_of(entry) for entry in entries)
     summarizers: list[Any] = []
     for entry in entries:
@@ -154,7 +148,7 @@ def cross_strategies(fields: Any, default: Sequence[Any] = ()) -> Any:
             for strategy in strategies:
                 # `reduce` is only for strategies that merge summaries.
                 own = {name: value for name, value in entry.items() if name != REDUCE or _reduces(strategy)}
-                summarizers.append(_with_name(_fold_options({**own, "strategy": strategy}), _name_of(entry)))
+                summarizers.append(_with_name(summarizer_entry({**own, "strategy": strategy}), _name_of(entry)))
             if not strategies:
                 summarizers.append(entry)
     return {**fields, "summarizers": summarizers}

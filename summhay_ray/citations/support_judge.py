@@ -176,7 +176,13 @@ class SupportIndex:
             single = (asked[part] @ self._by_word[0]).toarray()
             copied[part], _ = self._of_documents(single)
             evidence += self._evidence(single, windows[part])
-        values *= 1 - _NUMBERS * self._lacking(facts)
+        lacking = np.zeros((len(facts), self.n_documents))
+        for row, found in enumerate(facts):
+            numbers = [fact for fact in dict.fromkeys(found) if fact.startswith("#")]
+            for number in numbers:
+                lacking[row] += 1 / len(numbers)
+                lacking[row, self._holders.get(number, [])] -= 1 / len(numbers)
+        values *= 1 - _NUMBERS * lacking
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
         likeness = values * top**-_RELATIVE
         sure = 1 / (1 + np.exp(-_STEEP * (likeness - _EVEN)))
@@ -261,16 +267,6 @@ class SupportIndex:
         unknown = np.array([sum(fact not in self._places for fact in one) for one in facts])
         share: Floats = known * np.sqrt(length / np.maximum(length + unknown * rarest**2, 1e-9))
         return share
-
-    def _lacking(self, facts: Sequence[Sequence[str]]) -> Floats:
-        """Share of each bullet's numbers that a document lacks, with shape (bullets, documents)."""
-        lacking = np.zeros((len(facts), self.n_documents))
-        for row, found in enumerate(facts):
-            numbers = [fact for fact in dict.fromkeys(found) if fact.startswith("#")]
-            for number in numbers:
-                lacking[row] += 1 / len(numbers)
-                lacking[row, self._holders.get(number, [])] -= 1 / len(numbers)
-        return lacking
 
     def _of_documents(self, likeness: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
         found = np.zeros((likeness.shape[0], self.n_documents))

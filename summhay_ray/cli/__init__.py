@@ -39,14 +39,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = _command(arguments)
+        try:
+            given = list(arguments) if arguments is not None else None
+            returned = _commands()(args=given, prog_name="summhay", standalone_mode=False)
+        except typer.Exit as stop:
+            returned = stop.exit_code
+        else:
+            if returned == INTERRUPTED:
+                # typer turns Ctrl-C into this code without a message.
+                raise KeyboardInterrupt
+        code = returned if isinstance(returned, int) else DONE
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = _say(INTERRUPTED, "stopped; run the same command again to resume")
     except UserError as problem:
         code = _say(problem.exit_code, str(problem))
     except _UsageProblem as problem:
-        code = _say(USAGE, _usage(problem))
+        message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+        context = getattr(problem, "ctx", None)
+        command = context.command_path if context else "summhay"
+        code = _say(USAGE, f"{message.replace('Value error, ', '').rstrip('.')} (see {command} --help)")
     except BrokenPipeError:
         # The reader of our output has closed it (`| head`); nothing more can be written to it, even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -94,28 +106,6 @@ def _commands() -> Callable[..., object]:
     return typer.main.get_command(app)
 
 
-def _command(arguments: Sequence[str] | None) -> int:
-    try:
-        code = _commands()(args=list(arguments) if arguments is not None else None, prog_name="summhay", standalone_mode=False)
-    except typer.Exit as stop:
-        return stop.exit_code
-    if code == INTERRUPTED:
-        # typer turns Ctrl-C into this code without a message.
-        raise KeyboardInterrupt
-    return code if isinstance(code, int) else DONE
-
-
-def _usage(problem: Exception) -> str:
-    message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
-    context = getattr(problem, "ctx", None)
-    command = context.command_path if context else "summhay"
-    return f"{message.replace('Value error, ', '').rstrip('.')} (see {command} --help)"
-
-
 def _say(code: int, message: str) -> int:
-    sys.stderr.write(_line(message))
+    sys.stderr.write("summhay: " + printable(" ".join(message.split())) + "\n")
     return code
-
-
-def _line(message: str) -> str:
-    return "summhay: " + printable(" ".join(message.split())) + "\n"

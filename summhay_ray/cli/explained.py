@@ -106,9 +106,20 @@ def _synthesis(found: Mapping[str, Any]) -> None:
     if found["raw_answer"]:
         _facts(pairs)
         answer(found)
-        _checks(found["checks"])
+        checks = found["checks"]
+        for check in checks[:MOST_CHECKS]:
+            part(
+                f"check {check['kind']}, round {check['round']}: {check['subject']} {check['object']}".rstrip(), check["evidence"]
+            )
+            _facts([(name, check[name]) for name in ("subject_text", "object_text", "expected", "found") if name in check])
+        if len(checks) > MOST_CHECKS:
+            say(f"... and {len(checks) - MOST_CHECKS} more checks; --json has all")
     elif document:
-        _facts([*pairs, *_of_document(document)])
+        known = [
+            (name, document[name]) for name in ("writer", "date", "words", "corrections") if document[name] not in (None, "")
+        ]
+        refers = [("refers to", ", ".join(document["refers_to"]))] if document["refers_to"] else []
+        _facts([*pairs, *[("document", f"{document['document_id']}, number {document['number']}"), *known, *refers]])
         _document(document)
     else:
         _facts([*pairs, *(_of_haystack(haystack) if haystack else [])])
@@ -133,12 +144,6 @@ def _of_haystack(haystack: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def _of_document(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    known = [(name, document[name]) for name in ("writer", "date", "words", "corrections") if document[name] not in (None, "")]
-    refers = [("refers to", ", ".join(document["refers_to"]))] if document["refers_to"] else []
-    return [("document", f"{document['document_id']}, number {document['number']}"), *known, *refers]
-
-
 def _document(document: Mapping[str, Any]) -> None:
     for entry in document["plan"]:
         how = {(True, True): "planned, found", (True, False): "planned, not found: struck"}.get(
@@ -152,14 +157,6 @@ def _document(document: Mapping[str, Any]) -> None:
         tables([answers_table(document["answers"])])
     if all(call["task"] == CHECK for call in document["answers"]):
         say("this version of summhay_ray asks with other prompts, so that it cannot tell which answers wrote the document")
-
-
-def _checks(checks: list[Mapping[str, Any]]) -> None:
-    for check in checks[:MOST_CHECKS]:
-        part(f"check {check['kind']}, round {check['round']}: {check['subject']} {check['object']}".rstrip(), check["evidence"])
-        _facts([(name, check[name]) for name in ("subject_text", "object_text", "expected", "found") if name in check])
-    if len(checks) > MOST_CHECKS:
-        say(f"... and {len(checks) - MOST_CHECKS} more checks; --json has all")
 
 
 def _facts(pairs: Sequence[tuple[str, Any]]) -> None:

@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import summhay_ray
-from summhay_ray.cli.shared_options import (
-    EXIT_CODES,
-    AllOption,
-    CompatOption,
-    JsonOption,
-    JudgedOption,
-    LabelsOption,
-    OverOption,
-    RunArgument,
-    StoreOption,
-    UntrustedOption,
-)
+from summhay_ray.cli import shared_options as shared
 from summhay_ray.cli.show import document, facts, note, say, sections, show_scores, warn
 from summhay_ray.errors import UserError
 
@@ -39,14 +28,14 @@ FITTED = frozenset(
 
 
 def score(
-    run: RunArgument,
-    store: StoreOption = None,
-    compat: CompatOption = "default",
+    run: shared.RunArgument,
+    store: shared.StoreOption = None,
+    compat: shared.CompatOption = "default",
     bias: Annotated[str | None, typer.Option(help="A file of judges' biases from judge-bench --out; it overrides ours.")] = None,
-    judge: JudgedOption = "",
-    labels: LabelsOption = None,
-    everything: AllOption = False,
-    as_json: JsonOption = False,
+    judge: shared.JudgedOption = "",
+    labels: shared.LabelsOption = None,
+    everything: shared.AllOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Score a run's stored judgments again, without any call: its own judge's first, then those of `rejudge`."""
     from summhay_ray import api
@@ -77,7 +66,7 @@ def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
 
 
 def compare(
-    run: RunArgument,
+    run: shared.RunArgument,
     other: Annotated[
         str | None, typer.Argument(help="Another run: systems of the same name are compared.", metavar="[RUN_B]")
     ] = None,
@@ -99,17 +88,17 @@ def compare(
             callback=_two_names,
         ),
     ] = None,
-    judge: JudgedOption = "",
+    judge: shared.JudgedOption = "",
     by: Annotated[
         Literal["retriever", "model"] | None,
         typer.Option(help="Compare retrievers, each averaged over the models, or models, each averaged over the retrievers."),
     ] = None,
-    labels: LabelsOption = None,
+    labels: shared.LabelsOption = None,
     rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
-    over: OverOption = None,
+    over: shared.OverOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every figure, system and pair, not only one screen.")] = False,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Compare systems of one or two runs (which one to use? is a difference real?), or two judges on one run.
 
@@ -153,7 +142,7 @@ def judge_bench(
         ),
     ] = None,
     spec: Annotated[str | None, typer.Option(help="A spec whose judges give the endpoints and prices of models.")] = None,
-    store: StoreOption = None,
+    store: shared.StoreOption = None,
     budget: Annotated[
         float | None,
         typer.Option(help="Dollar limit for these judges on this file, over all invocations; default the spec's.", min=0),
@@ -162,8 +151,8 @@ def judge_bench(
         bool, typer.Option("--held-out", help="Fit offline on the file's other topics, if ours was fitted on this file.")
     ] = False,
     out: Annotated[str | None, typer.Option(help="Write the measured biases to this file, for score --bias.")] = None,
-    untrusted: UntrustedOption = False,
-    as_json: JsonOption = False,
+    untrusted: shared.UntrustedOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Measure judges against people: correlation, linking, dollars (Table 1), and bias (Table 6).
 
@@ -184,7 +173,7 @@ def judge_bench(
             document({"judges": [row.to_json() for row in rows]})
         else:
             sections([agreement_section(rows)])
-        raise typer.Exit(max(EXIT_CODES[row.status] for row in rows))
+        raise typer.Exit(max(shared.EXIT_CODES[row.status] for row in rows))
     if out:
         _check_out(Path(out), Path(file))
     result = summhay_ray.judge_bench(file, names, store, budget, spec=spec, held_out=held_out, untrusted=untrusted)
@@ -207,7 +196,7 @@ def judge_bench(
         except OSError as error:
             why = f"cannot be written ({error.strerror}); nothing is asked again for another one"
             raise UserError(f"--out {out}: {why}") from error
-    raise typer.Exit(EXIT_CODES[result.status])
+    raise typer.Exit(shared.EXIT_CODES[result.status])
 
 
 def _check_out(out: Path, file: Path) -> None:
@@ -237,13 +226,13 @@ def _in_sample(file: Path, judges: list[str]) -> bool:
 
 
 def label(
-    run: RunArgument,
+    run: shared.RunArgument,
     n: Annotated[int, typer.Option("--n", help="Judgments to label.", min=1)] = 30,
     out: Annotated[str, typer.Option("--out", help="The CSV file to write.")] = "labels.csv",
-    judge: JudgedOption = "",
+    judge: shared.JudgedOption = "",
     seed: Annotated[int, typer.Option(help="The random seed of the sample.")] = 0,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Draw the most informative judgments into a sheet for people to label; score, report and compare take it with --labels.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -35,22 +36,22 @@ class Ended(UserError):
     exit_code = INTERRUPTED
 
 
+@dataclass(eq=False)
 class ProgressDisplay:
     """A context that shows each `Progress` it is given, on stderr."""
 
-    def __init__(self, every_s: float = PLAIN_EVERY_S, first: str = "starting") -> None:
-        self._every_s = every_s
-        self._first = first
-        self._live: Live | None = None
-        self._next = 0.0
-        self._shown_turns: tuple[object, ...] = ()
-        self._last: Progress | None = None
-        self._noted: set[str] = set()
-        self._over = False
+    every_s: float = PLAIN_EVERY_S
+    first: str = "starting"
+    _live: Live | None = field(init=False, default=None)
+    _next: float = field(init=False, default=0.0)
+    _shown_turns: tuple[object, ...] = field(init=False, default=())
+    _last: Progress | None = field(init=False, default=None)
+    _noted: set[str] = field(init=False, default_factory=set)
+    _over: bool = field(init=False, default=False)
 
     def __enter__(self) -> ProgressDisplay:
         if sys.stderr.isatty():
-            self._live = Live(Text(self._first), console=Console(stderr=True), refresh_per_second=4, transient=True)
+            self._live = Live(Text(self.first), console=Console(stderr=True), refresh_per_second=4, transient=True)
             self._live.start(refresh=True)
         return self
 
@@ -71,7 +72,7 @@ class ProgressDisplay:
             self._live.update(view(progress, self._live.console.width))
         elif time.monotonic() >= self._next or _turns(progress) != self._shown_turns:
             self._write(line(progress))
-            self._next = time.monotonic() + self._every_s
+            self._next = time.monotonic() + self.every_s
             self._shown_turns = _turns(progress)
         self._last = progress
 
@@ -125,12 +126,13 @@ def _bar_line(progress: Progress, width: int) -> str:
     if progress.items_done == progress.items_total:
         done = total
     share = min(1.0, done / total) if total else 1.0
+    spent = f"${progress.spent_usd:.4f}" if progress.spent_usd < 100 else f"${progress.spent_usd:,.0f}"
     parts = [
         f"{100 * share:.0f}%",
         f"{progress.items_done}/{progress.items_total} {progress.unit}",
         *([f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []),
         *([f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []),
-        _dollars(progress),
+        spent + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}"),
         *([f"{progress.failures} failures"] if progress.failures else []),
         _now(progress),
     ]
@@ -140,11 +142,6 @@ def _bar_line(progress: Progress, width: int) -> str:
         return text
     full = round(share * room)
     return f"{'━' * full}{'─' * (room - full)}  {text}"
-
-
-def _dollars(progress: Progress) -> str:
-    spent = f"${progress.spent_usd:.4f}" if progress.spent_usd < 100 else f"${progress.spent_usd:,.0f}"
-    return spent + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
 
 
 def _now(progress: Progress) -> str:
@@ -174,17 +171,20 @@ def line(progress: Progress, ended: bool = False) -> str:
     hindered = [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
     details = _details(progress) + hindered
     spent = f"${progress.spent_usd:.4f}" + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
-    return "  ".join((_items(progress), spent, *([", ".join(details)] if details else []), _times(progress, ended)))
-
-
-def _items(progress: Progress) -> str:
     parts = [printable(progress.run), f"{progress.unit} {progress.items_done}/{progress.items_total}"]
     # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
     if progress.table:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
     elif progress.calls_left is not None:
         parts.append(f"calls {progress.answered} of about {progress.answered + progress.calls_left}")
-    return "  ".join([*parts, f"failures {progress.failures}"])
+    return "  ".join(
+        (
+            "  ".join([*parts, f"failures {progress.failures}"]),
+            spent,
+            *([", ".join(details)] if details else []),
+            _times(progress, ended),
+        )
+    )
 
 
 def _details(progress: Progress) -> list[str]:

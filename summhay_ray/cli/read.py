@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 import summhay_ray
-from summhay_ray.cli.shared_options import (
-    FAILED,
-    CompatOption,
-    HashesOption,
-    JsonOption,
-    JudgedOption,
-    LabelsOption,
-    OverOption,
-    RunArgument,
-    StoreOption,
-)
+from summhay_ray.cli import shared_options as shared
 from summhay_ray.cli.show import batches_line, console, counted, document, facts, say, show_scores, tables
 
 if TYPE_CHECKING:
@@ -29,7 +19,12 @@ COMMANDS = {"synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
 """Kind -> the command that starts its runs, unless that is `summhay run SPEC`."""
 
 
-def status(run: RunArgument, store: StoreOption = None, everything: HashesOption = False, as_json: JsonOption = False) -> None:
+def status(
+    run: shared.RunArgument,
+    store: shared.StoreOption = None,
+    everything: shared.HashesOption = False,
+    as_json: shared.JsonOption = False,
+) -> None:
     """Show a run's progress, its cost beside the plan, and its scores, during the run or after.
 
     Missing and damaged files are listed, one line each; the exit code is then 1.
@@ -46,7 +41,7 @@ def status(run: RunArgument, store: StoreOption = None, everything: HashesOption
         if result.cells["done"] and not result.problems:
             show_scores(result.run, store, summhay_ray.results(result.run, store), everything=False)
     if result.problems:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(shared.FAILED)
 
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
@@ -95,7 +90,7 @@ def _left(result: StatusResult, unit: str) -> str:
     return ", ".join(parts) + how
 
 
-def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
+def runs(store: shared.StoreOption = None, as_json: shared.JsonOption = False) -> None:
     """List the runs of a store: name, status, dollars spent, reserved and uncertain, size."""
     from dataclasses import asdict
 
@@ -112,13 +107,13 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 
 def stop(
-    run: RunArgument,
-    store: StoreOption = None,
+    run: shared.RunArgument,
+    store: shared.StoreOption = None,
     cancel_batches: Annotated[
         bool,
         typer.Option("--cancel-batches", help="Also cancel the run's batches, and store and book what they have answered."),
     ] = False,
-    as_json: JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Stop a run, also one started in another shell or on another machine; the same command resumes it.
 
@@ -135,7 +130,7 @@ def stop(
         say(f"{how}; the command that started it resumes it")
 
 
-def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def release(run: shared.RunArgument, store: shared.StoreOption = None, as_json: shared.JsonOption = False) -> None:
     """Free a run's uncertain money, which a kill left in doubt, so that the run may spend it.
 
     Look at the provider's bill first: what these calls did cost then comes on top of the budget.
@@ -150,7 +145,7 @@ def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = F
     facts([("run", result.run), ("released", released), ("dollars", dollars_line(result.usd))])
 
 
-def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def failures(run: shared.RunArgument, store: shared.StoreOption = None, as_json: shared.JsonOption = False) -> None:
     """List every failure of a run: what, where, why, and what it cost.
 
     Several lines each. `summhay explain RUN KEY` shows details of a key or a cell.
@@ -167,7 +162,7 @@ def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = 
 
 
 def explain(
-    run: RunArgument,
+    run: shared.RunArgument,
     key: Annotated[
         str,
         typer.Argument(
@@ -175,9 +170,9 @@ def explain(
             metavar="KEY",
         ),
     ],
-    store: StoreOption = None,
-    compat: CompatOption = "default",
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    compat: shared.CompatOption = "default",
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited.
 
@@ -193,7 +188,7 @@ def explain(
 
 
 def export(
-    run: RunArgument,
+    run: shared.RunArgument,
     out: Annotated[str, typer.Option("--out", help="The folder for results or answers in a format of other tools.")] = "",
     tables: Annotated[str, typer.Option("--tables", help="The folder or s3://... for the run's tables.")] = "",
     hub: Annotated[str, typer.Option("--hub", help="The folder for a dataset with a card, which `hf upload` pushes.")] = "",
@@ -207,9 +202,9 @@ def export(
         ),
     ] = None,
     with_texts: Annotated[bool, typer.Option("--with-texts", help="With --hub: also the texts of documents.")] = False,
-    store: StoreOption = None,
-    judge: JudgedOption = "",
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    judge: shared.JudgedOption = "",
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Write a run's results, answers or tables for other tools, or log its figures in a tracker."""
     from summhay_ray import api
@@ -253,12 +248,12 @@ def report(
     ] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow unfinished runs.")] = False,
     port: Annotated[int, typer.Option(help="The port for --serve; 0: any free one.", min=0, max=65535)] = 0,
-    store: StoreOption = None,
-    judge: JudgedOption = "",
-    labels: LabelsOption = None,
-    over: OverOption = None,
-    compat: CompatOption = "default",
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    judge: shared.JudgedOption = "",
+    labels: shared.LabelsOption = None,
+    over: shared.OverOption = None,
+    compat: shared.CompatOption = "default",
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Write a report of runs, finished or not: tables, figures, and every sample with its verdicts and documents."""
     from summhay_ray.report import serve_report

@@ -15,19 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 import typer
 
 import summhay_ray
-from summhay_ray.cli.shared_options import (
-    BUDGET,
-    EXIT_CODES,
-    FAILED,
-    AllOption,
-    CompatOption,
-    JsonOption,
-    LogLevelOption,
-    RunArgument,
-    SpecArgument,
-    StoreOption,
-    with_options,
-)
+from summhay_ray.cli import shared_options as shared
 from summhay_ray.cli.show import document, facts, note, prose, say, sections, show_result, store_option, tables, warn
 from summhay_ray.errors import printable
 from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
@@ -57,12 +45,12 @@ NodesStoreOption = Annotated[
 ]
 
 
-@with_options
+@shared.with_options
 def run(
-    spec: SpecArgument,
-    store: StoreOption = None,
-    everything: AllOption = False,
-    as_json: JsonOption = False,
+    spec: shared.SpecArgument,
+    store: shared.StoreOption = None,
+    everything: shared.AllOption = False,
+    as_json: shared.JsonOption = False,
     **options: Unpack[RunOptions],
 ) -> None:
     """Run or resume the work of a spec of any kind.
@@ -74,15 +62,15 @@ def run(
     carry_out(partial(summhay_ray.run, spec, store), ["run", spec], store, options, as_json, everything)
 
 
-@with_options
+@shared.with_options
 def plan(
-    spec: SpecArgument,
-    store: StoreOption = None,
+    spec: shared.SpecArgument,
+    store: shared.StoreOption = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also compare dollars and hours: standard, flex, batch; with and without cache.")
     ] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Count every item of a large grid instead of a sample.")] = False,
-    as_json: JsonOption = False,
+    as_json: shared.JsonOption = False,
     **options: Unpack[PlanOptions],
 ) -> None:
     """Show the calls and cost of a run before it makes any, and what is already paid.
@@ -137,13 +125,13 @@ def plan(
     facts(pairs)
 
 
-@with_options
+@shared.with_options
 def retrieve(
-    spec: SpecArgument,
-    store: StoreOption = None,
+    spec: shared.SpecArgument,
+    store: shared.StoreOption = None,
     trec: Annotated[str | None, typer.Option("--trec", help="A folder to write TREC's RETRIEVER.run and qrels to.")] = None,
     beir: Annotated[str | None, typer.Option("--beir", help="A folder to write each corpus to, as a BEIR folder.")] = None,
-    as_json: JsonOption = False,
+    as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
     """Rank the documents with every retriever of a spec and measure the rankings; nothing is summarized.
@@ -156,9 +144,9 @@ def retrieve(
     carry_out(partial(api.specs.retrieve, spec, store, trec=trec, beir=beir), ["retrieve", spec], store, options, as_json)
 
 
-@with_options
+@shared.with_options
 def coverage(
-    spec: SpecArgument,
+    spec: shared.SpecArgument,
     evaluators: Annotated[
         list[str] | None,
         typer.Option(
@@ -169,8 +157,8 @@ def coverage(
     ] = None,
     sample: Annotated[int | None, typer.Option(help="Questions per task and domain; default 50.", min=1)] = None,
     chunk_tokens: Annotated[int | None, typer.Option(help="The longest chunk, in tokens; default 512.", min=32)] = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
     """Measure information coverage: the share of a context's chunks that a question needs (ETHIC, appendix A).
@@ -185,14 +173,14 @@ def coverage(
     carry_out(start, ["coverage", spec, *words], store, options, as_json)
 
 
-@with_options
+@shared.with_options
 def rejudge(
-    run: RunArgument,
+    run: shared.RunArgument,
     judges: JudgeOption = None,
-    store: StoreOption = None,
+    store: shared.StoreOption = None,
     workers: Annotated[int | None, typer.Option(help="Worker actors; default one per CPU, at most 4.", min=1)] = None,
     spec: Annotated[str | None, typer.Option(help="A spec (YAML) with judges, and with endpoints and prices of models.")] = None,
-    as_json: JsonOption = False,
+    as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
     """Judge the stored summaries of a run again; the old judgments stay.
@@ -206,7 +194,7 @@ def rejudge(
     carry_out(partial(summhay_ray.rejudge, run, judges or (), store, spec=spec), ["rejudge", run], store, options, as_json)
 
 
-@with_options
+@shared.with_options
 def support(
     what: Annotated[
         str,
@@ -226,9 +214,9 @@ def support(
     per: Annotated[
         Literal["citation", "bullet"], typer.Option("--per", help="What a model is asked about in one call.")
     ] = "citation",
-    store: StoreOption = None,
-    everything: AllOption = False,
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    everything: shared.AllOption = False,
+    as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
     """Judge whether the cited documents say what is cited for them, without gold; or resume.
@@ -242,11 +230,11 @@ def support(
 
 
 def recite(
-    run: RunArgument,
+    run: shared.RunArgument,
     drop_only: Annotated[bool, typer.Option("--drop-only", help="Only drop citations that are not supported.")] = False,
     add_only: Annotated[bool, typer.Option("--add-only", help="Only add documents that say what the bullet says.")] = False,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
+    store: shared.StoreOption = None,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Repair the citations of a run's summaries by the free support judge, as a run of its own, without any call.
 
@@ -267,12 +255,12 @@ def recite(
     facts([*pairs, ("calls", "0"), ("next", f"summhay score {result.run}{where}")])
 
 
-@with_options
+@shared.with_options
 def synth(
     spec: SynthArgument,
-    store: StoreOption = None,
+    store: shared.StoreOption = None,
     out: Annotated[str | None, typer.Option("--out", help="A folder to write the haystacks to, as released JSON files.")] = None,
-    as_json: JsonOption = False,
+    as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
     """Make haystacks from topics (subtopics, insights, queries, documents, each verified), or resume.
@@ -310,18 +298,18 @@ def carry_out(
         words += ["--untrusted"] * options.get("untrusted", False)
         command = "" if again[0] == "rejudge" else shlex.join(["summhay", *words])
         show_result(result, api.store_uri(store), command, everything)
-    raise typer.Exit(EXIT_CODES[result.status])
+    raise typer.Exit(shared.EXIT_CODES[result.status])
 
 
-@with_options
+@shared.with_options
 def submit(
-    spec: SpecArgument,
+    spec: shared.SpecArgument,
     address: Annotated[str, typer.Option(help="URL of the head's dashboard: http://HEAD:8265.")],
     store: NodesStoreOption = None,
-    compat: CompatOption = "default",
-    log_level: LogLevelOption = None,
+    compat: shared.CompatOption = "default",
+    log_level: shared.LogLevelOption = None,
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
-    as_json: JsonOption = False,
+    as_json: shared.JsonOption = False,
     **options: Unpack[PlanOptions],
 ) -> None:
     """Run or resume the work of a spec as a job on a Ray cluster; if the job is running already, watch it.
@@ -340,27 +328,23 @@ def submit(
         _show(job, None, None, as_json)
         return
     try:
-        end = job.follow(_writer(as_json))
+        # The job's log goes to stdout, or to stderr if stdout is for the JSON document.
+        stream = sys.stderr if as_json else sys.stdout
+
+        def write(text: str) -> None:
+            stream.write(printable(text, "\n\t"))
+            stream.flush()
+
+        end = job.follow(write)
     except KeyboardInterrupt:
         note(f"\njob {job.job} runs on; look: {job.look()}; stop: {job.stop()}; the same command watches it again")
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(shared.FAILED) from None
     if end.message:
         note(f"summhay: {end.message}")
-    if end.exit_code == BUDGET:
+    if end.exit_code == shared.BUDGET:
         note(f"stopped at its budget; to go on: summhay submit {spec} with a larger --budget, as before otherwise")
     _show(job, end.status, end.exit_code, as_json)
     raise typer.Exit(end.exit_code)
-
-
-def _writer(as_json: bool) -> Callable[[str], None]:
-    """A function that prints parts of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
-    stream = sys.stderr if as_json else sys.stdout
-
-    def write(text: str) -> None:
-        stream.write(printable(text, "\n\t"))
-        stream.flush()
-
-    return write
 
 
 def _show(job: RayJob, status: str | None, code: int | None, as_json: bool) -> None:

@@ -27,41 +27,31 @@ FAULTS: Mapping[str, str] = {
 }
 
 
-def _parameter(name: str, kind: Any, default: Any, about: str, *flags: str) -> inspect.Parameter:
-    flag = flags or (f"--{name.replace('_', '-')}",)
-    option = typer.Option(default, *flag, help=about)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
-
-
-def _parameters() -> list[inspect.Parameter]:
-    found = [
-        _parameter("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
-        _parameter("host", str, "127.0.0.1", "The address to listen on: this machine alone, unless told otherwise."),
-        _parameter(
-            "answers",
-            Literal["offline", "short"],
-            "offline",
-            "offline: as offline/support, /judge and /writer; short: quick texts.",
-        ),
-    ]
-    annotated = get_type_hints(Settings, include_extras=True)
-    for setting in dataclasses.fields(Settings):
-        # Settings with several values are options of another form, below.
-        if setting.name not in ("unknown_models", "models"):
-            kind, about = get_args(annotated[setting.name])
-            found.append(_parameter(setting.name, kind, setting.default, about))
-    found += [_parameter(name, float, 0.0, about) for name, about in FAULTS.items()]
-    several, path = list[str] | None, str | None
-    quality = "Shares of a summary that models give: big=0.9,small=0.4, one share for the others, or spread: by their names."
-    found.append(_parameter("quality", path, None, quality))
-    return [
-        *found,
-        _parameter("limits", several, None, "MODEL:rpm=60,latency=2,...: settings of one model; repeatable.", "--limit"),
-        _parameter("unknown_models", several, None, "A model that is answered 404; repeatable.", "--unknown-model"),
-        _parameter("keys", path, None, "A file of API keys, one a line: others get 401; else any key is taken."),
-        _parameter("record", path, None, "A file that gets each call as a line of JSON, at its bill and at its end."),
-        _parameter("as_json", bool, False, "One JSON document on stdout; everything else on stderr.", "--json"),
-    ]
+_SETTINGS = get_type_hints(Settings, include_extras=True)
+_OPTIONS: tuple[tuple[Any, ...], ...] = (
+    ("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
+    ("host", str, "127.0.0.1", "The address to listen on: this machine alone, unless told otherwise."),
+    ("answers", Literal["offline", "short"], "offline", "offline: as offline/support, /judge and /writer; short: quick texts."),
+    # Settings with several values are options of another form, below.
+    *(
+        (one.name, get_args(_SETTINGS[one.name])[0], one.default, get_args(_SETTINGS[one.name])[1])
+        for one in dataclasses.fields(Settings)
+        if one.name not in ("unknown_models", "models")
+    ),
+    *((name, float, 0.0, about) for name, about in FAULTS.items()),
+    (
+        "quality",
+        str | None,
+        None,
+        "Shares of a summary that models give: big=0.9,small=0.4, one share for the others, or spread: by their names.",
+    ),
+    ("limits", list[str] | None, None, "MODEL:rpm=60,latency=2,...: settings of one model; repeatable.", "--limit"),
+    ("unknown_models", list[str] | None, None, "A model that is answered 404; repeatable.", "--unknown-model"),
+    ("keys", str | None, None, "A file of API keys, one a line: others get 401; else any key is taken."),
+    ("record", str | None, None, "A file that gets each call as a line of JSON, at its bill and at its end."),
+    ("as_json", bool, False, "One JSON document on stdout; everything else on stderr.", "--json"),
+)
+"""Name, type, default and help of each option of `simulate`, and its flag if it differs from the name."""
 
 
 def simulate(**given: Any) -> None:
@@ -106,8 +96,18 @@ def simulate(**given: Any) -> None:
     sys.stderr.write(f"served {books['served']} of {books['requests']} requests for {books['micros'] / 1e6:.6f} dollars\n")
 
 
-# typer reads a command's options from its signature, which this builds from the settings and the table above.
-simulate.__dict__["__signature__"] = inspect.Signature(_parameters())
+# typer reads a command's options from its signature.
+simulate.__dict__["__signature__"] = inspect.Signature(
+    [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=typer.Option(default, *(flags or [f"--{name.replace('_', '-')}"]), help=about),
+            annotation=kind,
+        )
+        for name, kind, default, about, *flags in _OPTIONS
+    ]
+)
 
 
 def clean(

@@ -17,7 +17,6 @@ from summhay_ray.outcome import MICROS
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
-    from summhay_ray.benchmarks.rejudge import Rejudged
     from summhay_ray.benchmarks.summhay import ScoreResult
     from summhay_ray.engine import Results, RunResult, Section
     from summhay_ray.report import TextTable
@@ -77,7 +76,10 @@ def tables(grids: Iterable[TextTable]) -> None:
 
     out = console()
     for grid in grids:
-        part = fitted(_plain(grid), out.width)
+        rows = tuple(tuple(map(printable, row)) for row in grid.rows)
+        part = fitted(
+            replace(grid, title=printable(grid.title), columns=tuple(map(printable, grid.columns)), rows=rows), out.width
+        )
         if part.grid.title.strip():
             prose(part.grid.title.strip())
         table = Table(header_style="bold")
@@ -214,12 +216,6 @@ def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
     return f"{', '.join(parts)}; go on with{go_on}"
 
 
-def _plain(grid: TextTable) -> TextTable:
-    """The table with control characters made visible."""
-    rows = tuple(tuple(map(printable, row)) for row in grid.rows)
-    return replace(grid, title=printable(grid.title), columns=tuple(map(printable, grid.columns)), rows=rows)
-
-
 def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in pairs), default=0)
@@ -268,21 +264,16 @@ def show_result(result: RunResult, store: str, command: str, everything: bool) -
     else:
         show_scores(result.run, store, result.results, everything)
     if result.kind == "rejudge":
-        _show_choices(result.scores)
+        for choice in result.scores.choices:
+            paid = left = of = ""
+            if choice.by_budget:
+                paid = f", at most ${choice.usd_max:.6f} and about ${choice.usd_expected:.6f}: what the budget pays for"
+            if choice.uncertainty_left is not None:
+                left = f"; the others keep a mean uncertainty of {choice.uncertainty_left:.3f}"
+            if choice.uncertainty_asked is not None:
+                of = f" (mean uncertainty {choice.uncertainty_asked:.3f})"
+            say(f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{left}")
     head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.scores.of}")
     go_on = f": {command}{store_option(store)} --budget MORE" if command else " the same command and a larger --budget"
     written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()
     facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
-
-
-def _show_choices(scores: Rejudged) -> None:
-    """Print how many insights a cascade sends to its model, at what cost, and the uncertainty of the others."""
-    for choice in scores.choices:
-        paid = left = of = ""
-        if choice.by_budget:
-            paid = f", at most ${choice.usd_max:.6f} and about ${choice.usd_expected:.6f}: what the budget pays for"
-        if choice.uncertainty_left is not None:
-            left = f"; the others keep a mean uncertainty of {choice.uncertainty_left:.3f}"
-        if choice.uncertainty_asked is not None:
-            of = f" (mean uncertainty {choice.uncertainty_asked:.3f})"
-        say(f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{left}")

@@ -144,7 +144,13 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
     clusters = own["cluster"].gather_every(n_systems).to_list()
     paired, most = Paired(clusters, asked.over), 1.0 if unit == "%" else math.inf
     found = paired.differences(observed, asked.pairs, most=most)
-    ends = _intervals(observed, clusters, paired.over, unit)
+    known = ~np.isnan(observed.values)
+    sums, counts, strata = np.where(known, observed.values, 0.0), known.astype(np.float64), [*clusters]
+    if paired.over == "haystacks":
+        _, of = np.unique(clusters, return_inverse=True)
+        sums, counts = (np.array([np.bincount(of, column) for column in part.T]).T for part in (sums, counts))
+    means = unit_means(sums, counts, None if paired.over == "haystacks" else strata, FRACTION if unit == "%" else None)
+    ends = pl.Series(means.low, nan_to_null=True), pl.Series(means.high, nan_to_null=True)
     systems = _systems(asked, n, due, observed.missing).with_columns(low=ends[0], high=ends[1])
     standings = _standings(systems, observed, found, asked.pairs)
     lacking = [
@@ -209,17 +215,6 @@ def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
         "missing": missing,
     }
     return pl.DataFrame(systems, schema_overrides={"usd": pl.Float64})
-
-
-def _intervals(observed: Observed, clusters: Sequence[str], over: Over, unit: str) -> tuple[pl.Series, pl.Series]:
-    """The ends of the 95 % intervals of the systems' means; null where there is none."""
-    known = ~np.isnan(observed.values)
-    sums, counts, strata = np.where(known, observed.values, 0.0), known.astype(np.float64), [*clusters]
-    if over == "haystacks":
-        _, of = np.unique(clusters, return_inverse=True)
-        sums, counts = (np.array([np.bincount(of, column) for column in part.T]).T for part in (sums, counts))
-    means = unit_means(sums, counts, None if over == "haystacks" else strata, FRACTION if unit == "%" else None)
-    return pl.Series(means.low, nan_to_null=True), pl.Series(means.high, nan_to_null=True)
 
 
 def _reach(cluster: str, n_clusters: int, over: Over, asked: Over | None) -> tuple[str, list[str]]:

@@ -77,7 +77,13 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     by_cost = bool(costs) and None not in costs
     chosen = min(may_be_best, key=lambda one: one["usd"]) if by_cost else next(iter(may_be_best), None)
     first = next(iter(may_be_best), None)
-    more = _more_queries(own, None if reasons else [one["name"] for one in may_be_best[:2]])
+    between = None if reasons else [one["name"] for one in may_be_best[:2]]
+    needed = [
+        max(1, pair["queries_needed"] - pair["n_queries"])
+        for pair in own
+        if not pair["differs"] and pair["queries_needed"] and (between is None or {pair["a"], pair["b"]} == {*between})
+    ]
+    more = min(needed, default=None)
     if evidence.limits and evidence.n_queries >= FEWEST_UNITS:
         more = None  # What must be mended first is not the number of queries.
     elif evidence.n_queries < FEWEST_UNITS:
@@ -85,7 +91,18 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     labels = FEWEST * len(may_be_best) if evidence.judge and not evidence.labelled and may_be_best else None
     limits = _limits(evidence, standings, may_be_best, own)
     if reasons or chosen is None or first is None:
-        said = [f"No decision: {'; '.join(reasons)}.", *_would_bring_one(evidence, more, labels, len(may_be_best))]
+        n_best = len(may_be_best)
+        said = []
+        if more is not None:
+            haystacks = math.ceil(more * evidence.n_clusters / max(1, evidence.n_queries))
+            further = (
+                f", in {haystacks:,} further {evidence.cluster}{'s'[: haystacks > 1]}," if evidence.over == "haystacks" else ""
+            )
+            said.append(f"About {more:,} more quer{'ies' if more > 1 else 'y'}{further} may bring one.")
+        if labels is not None:
+            each = f"{FEWEST} of each of the {n_best} systems that may be the best" if n_best > 1 else "of it"
+            said.append(f"{labels:,} labels by people ({each}) would check the judge (summhay label).")
+        said = [f"No decision: {'; '.join(reasons)}.", *said]
         if by_cost and chosen is not None and len(set(costs)) > 1:
             said.append(f"The cheapest is {chosen['label']}: {_dollars(chosen['usd'])} a query.")
     else:
@@ -161,29 +178,6 @@ def _limits(
     if evidence.judge and not evidence.labelled:
         limits.append(f"the judge ({evidence.judge}), whose scores no labels by people check here")
     return limits
-
-
-def _more_queries(pairs: Sequence[Mapping[str, Any]], between: Sequence[str] | None) -> int | None:
-    """The smallest number of further queries that would show another difference. `between`: only between these two."""
-    needed = [
-        max(1, pair["queries_needed"] - pair["n_queries"])
-        for pair in pairs
-        if not pair["differs"] and pair["queries_needed"] and (between is None or {pair["a"], pair["b"]} == {*between})
-    ]
-    return min(needed, default=None)
-
-
-def _would_bring_one(evidence: Evidence, more: int | None, labels: int | None, n_best: int) -> list[str]:
-    """The steps towards a decision, in a sentence or two."""
-    said = []
-    if more is not None:
-        haystacks = math.ceil(more * evidence.n_clusters / max(1, evidence.n_queries))
-        further = f", in {haystacks:,} further {evidence.cluster}{'s'[: haystacks > 1]}," if evidence.over == "haystacks" else ""
-        said.append(f"About {more:,} more quer{'ies' if more > 1 else 'y'}{further} may bring one.")
-    if labels is not None:
-        each = f"{FEWEST} of each of the {n_best} systems that may be the best" if n_best > 1 else "of it"
-        said.append(f"{labels:,} labels by people ({each}) would check the judge (summhay label).")
-    return said
 
 
 def lacks(standing: Mapping[str, Any], counted: str) -> str:

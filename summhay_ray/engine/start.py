@@ -203,19 +203,16 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
     store.files.check()
     run = open_run(workload, store)
     if age_s is not None:
-        _release_older(run, age_s, options.get("note"))
+        # Only if the newest money record is at least this old.
+        note = options.get("note")
+        written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
+        if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
+            note(f"{released:.6f} dollars that a kill had left uncertain are released")
     before = RunSnapshot(run)
     if options.get("budget") is None:
         options = {**options, "budget": workload.spec.budget_usd}
     cluster = cluster or Cluster(options.get("address"), from_here=not workload.inputs.untrusted)
     return _Start(workload, run, before, state_of(workload, before, options.get("limit")), options, cluster, began).result()
-
-
-def _release_older(run: RunStore, age_s: float, note: Callable[[str], None] | None) -> None:
-    """Release the uncertain money of a run whose newest money record is at least this old."""
-    written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
-    if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
-        note(f"{released:.6f} dollars that a kill had left uncertain are released")
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:

@@ -13,21 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
+from summhay_ray.judge import prompt as prompting
 from summhay_ray.judge.base import JudgeSettings, Verdict
-from summhay_ray.judge.prompt import (
-    ALONE,
-    Form,
-    fraction,
-    n_shared,
-    numbered_json,
-    read_verdict,
-    read_verdicts,
-    render,
-    render_together,
-    shipped,
-    template,
-    usable_bullet,
-)
+from summhay_ray.judge.prompt import template
 from summhay_ray.llm import Ask, Message, RawAnswer, Request, Sampling
 from summhay_ray.loops import together
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
@@ -39,7 +27,7 @@ class PerInsight:
     """One call per insight, all calls of a summary at once. They share the prompt's prefix (instructions and bullets)."""
 
     name: ClassVar[str] = "per_insight"
-    form: ClassVar[Form] = ALONE
+    form: ClassVar[prompting.Form] = prompting.ALONE
 
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
@@ -57,7 +45,7 @@ class FewShot(PerInsight):
     4.3)."""
 
     name: ClassVar[str] = "few_shot"
-    form: ClassVar[Form] = Form(nine=True)
+    form: ClassVar[prompting.Form] = prompting.Form(nine=True)
 
 
 # Summaries repeat: render their prompts and compute their keys only once.
@@ -66,8 +54,8 @@ def _requests(
     text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: Sampling, lookup: str, sample: int
 ) -> tuple[Request, ...]:
     """A request for each insight. `text`: the template."""
-    prompts = [render(text, insight.text, bullets) for insight in insights]
-    shared = n_shared(text, insights[0].text, bullets, prompts[0]) if len(insights) > 1 else 0
+    prompts = [prompting.render(text, insight.text, bullets) for insight in insights]
+    shared = prompting.n_shared(text, insights[0].text, bullets, prompts[0]) if len(insights) > 1 else 0
     return tuple(
         Request(
             model=model,
@@ -98,13 +86,13 @@ def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]
 # One answer judges all summaries with the same bullets.
 @functools.lru_cache(maxsize=1024)
 def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed:
-    verdict = read_verdict(text, finish_reason)
+    verdict = prompting.read_verdict(text, finish_reason)
     return repaired(verdict) if repair and isinstance(verdict, Verdict) else verdict
 
 
 def repaired(verdict: Verdict) -> Verdict:
     """The verdict with its bullet id as a number, if it names one."""
-    named = usable_bullet(verdict.bullet_id, sys.maxsize)
+    named = prompting.usable_bullet(verdict.bullet_id, sys.maxsize)
     return verdict if named is None else replace(verdict, bullet_id=str(named))
 
 
@@ -121,7 +109,7 @@ class PerSummary:
     """
 
     name: ClassVar[str] = "per_summary"
-    form: ClassVar[Form] = Form(together=True)
+    form: ClassVar[prompting.Form] = prompting.Form(together=True)
     alone: ClassVar[type[PerInsight]] = PerInsight
 
     async def judge(
@@ -162,7 +150,7 @@ class PerSummary:
         }
         return Request(
             model=settings.model,
-            messages=render_together(text, [insight.text for insight in insights], bullets),
+            messages=prompting.render_together(text, [insight.text for insight in insights], bullets),
             sampling=sampling,
             prompt_hash=text_hash(text),
             sample=settings.sample,
@@ -173,7 +161,7 @@ class FewShotPerSummary(PerSummary):
     """Like `per_summary`, with three worked examples of three insights each (nine shots) in the prompt."""
 
     name: ClassVar[str] = "few_shot+per_summary"
-    form: ClassVar[Form] = Form(together=True, nine=True)
+    form: ClassVar[prompting.Form] = prompting.Form(together=True, nine=True)
     alone: ClassVar[type[PerInsight]] = FewShot
 
 
@@ -199,17 +187,17 @@ def _outcomes(raw: Answer[RawAnswer], n_insights: int) -> list[Outcome[Verdict]]
         replace(read, key=raw.key, attempts=raw.attempts)
         if isinstance(read, Malformed)
         else Answer(repaired(read), key=raw.key, attempts=raw.attempts)
-        for read in read_verdicts(raw.value.text, n_insights, raw.value.finish_reason)
+        for read in prompting.read_verdicts(raw.value.text, n_insights, raw.value.finish_reason)
     ]
 
 
-FORMS: Mapping[str, Form] = {one.name: one.form for one in (PerInsight, FewShot, PerSummary, FewShotPerSummary)}
+FORMS: Mapping[str, prompting.Form] = {one.name: one.form for one in (PerInsight, FewShot, PerSummary, FewShotPerSummary)}
 """Name of a built-in strategy -> the form of its prompt."""
 
 
 def check_prompt(text: str, strategy: str = "per_insight") -> None:
     """Raises ValueError, in one line, if a judge's prompt file lacks a placeholder that its strategy fills."""
-    template(text, FORMS.get(strategy, ALONE))
+    template(text, FORMS.get(strategy, prompting.ALONE))
 
 
 def prompt_template(prompt: str, strategy: str) -> str:
@@ -230,10 +218,10 @@ def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
 
     It covers the strategy's own prompt and the one for a second call about a single insight.
     """
-    form = FORMS.get(strategy, ALONE)
+    form = FORMS.get(strategy, prompting.ALONE)
     asked = [template(prompt, form)]
     if form.together and not prompt:
-        asked.append(template("", Form(nine=form.nine)))
+        asked.append(template("", prompting.Form(nine=form.nine)))
     hashes = [text_hash(text) for text in asked]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode("ascii")).hexdigest()
 
@@ -255,8 +243,8 @@ async def judge_absence(query: str, bullets: Sequence[str], settings: JudgeSetti
     """Ask the settings' model whether the bullets make a claim. Without bullets there is no claim, and no model is asked."""
     if not bullets:
         return Answer(Absence(0.0, uncertainty=0.0))
-    template = shipped("prompts", "absence.txt")
-    text = fill(template, {"[[QUERY]]": json_line(query), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))})
+    template = prompting.shipped("prompts", "absence.txt")
+    text = fill(template, {"[[QUERY]]": json_line(query), "[[BULLETS]]": prompting.numbered_json("bullet", tuple(bullets))})
     request = Request(
         model=settings.model,
         messages=(Message("user", text),),
@@ -284,9 +272,9 @@ def read_absence(text: str, n_bullets: int, finish_reason: str = "stop") -> Abse
     if word not in (*_YES, *_NO):
         return Malformed("unknown_coverage", f"invents is {value['invents']!r:.60}; expected true or false")
     if word in _NO:
-        return Absence(0.0, uncertainty=fraction(value.get("uncertainty")))
-    bullet = usable_bullet(json.dumps(value.get("bullet_id")), n_bullets)
-    return Absence(1.0, bullet, fraction(value.get("uncertainty")))
+        return Absence(0.0, uncertainty=prompting.fraction(value.get("uncertainty")))
+    bullet = prompting.usable_bullet(json.dumps(value.get("bullet_id")), n_bullets)
+    return Absence(1.0, bullet, prompting.fraction(value.get("uncertainty")))
 
 
 _YES, _NO = ("true", "yes", "1"), ("false", "no", "0")

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from summhay_ray.llm.batches import BatchRequest, batch_body
 from summhay_ray.llm.keys import SENT, Secrets, known_secrets
 from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
-from summhay_ray.llm.ledger_service import GrantedCall, LedgerClient, LedgerPort
+from summhay_ray.llm.ledger_service import COMPUTING_TRIP_EVERY_S, TRIP_EVERY_S, GrantedCall, LedgerClient, LedgerPort
 from summhay_ray.llm.local_model import LocalModel, LocalTransport
 from summhay_ray.llm.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
@@ -53,7 +53,7 @@ class Call:
     request: Request
     settings: ModelSettings
     stage: str
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] = field(init=False)
     """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
     claim: Claim = field(init=False)
     wire: Wire = field(init=False)
@@ -158,7 +158,8 @@ class Gateway:
     """Sends a worker's requests to the models, on one event loop.
 
     `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
-    by `provider/` for a family. `count` adds the tokens that they generate to the run's counters.
+    by `provider/` for a family. `count` adds the tokens that they generate to the run's counters. `computes`: whether the worker
+    asks only them.
     """
 
     def __init__(
@@ -171,13 +172,15 @@ class Gateway:
         evicted: Callable[[], None] | None = None,
         local: Mapping[str, LocalModel] | None = None,
         count: Callable[[Mapping[str, int]], None] = lambda _: None,
+        computes: bool = False,
     ) -> None:
         self._models = models
         self._files = files
         self._log = log
         self._run = run
         self._transports = Transports(local, count)
-        self._client = LedgerClient(port, evicted, self._transports.local.generation.stop)
+        trip_every_s = COMPUTING_TRIP_EVERY_S if computes else TRIP_EVERY_S
+        self._client = LedgerClient(port, evicted, self._transports.local.generation.stop, trip_every_s)
         self._prefixes = PrefixGate()
         self._dimensions = Dimensions(files)
         self._append: Batched[bytes, Location]
@@ -233,24 +236,9 @@ class Gateway:
 
         Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-
-        def hand_over(ended: asyncio.Task[Any]) -> None:
-            # Retrieve the exception: a cancelled caller never will.
-            error = None if ended.cancelled() else ended.exception()
-            if ended.cancelled():
-                future.cancel()
-            elif future.cancelled():
-                return
-            elif error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(ended.result())
-
-        call = Call(request, self._models[request.model], stage, future)
-        loop.create_task(self._complete(call, kept, park, resumed)).add_done_callback(hand_over)
-        return future
+        call = Call(request, self._models[request.model], stage)
+        call.future = asyncio.shield(asyncio.create_task(self._complete(call, kept, park, resumed)))
+        return call.future
 
     async def _complete(
         self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any], park: Park | None, resumed: bool
@@ -320,7 +308,7 @@ class Gateway:
             )
             return Failed("context_window", message, retryable=True)
         max_tokens = longest * request.n
-        worst_micros = settings.worst_micros(prompt_tokens, max_tokens, request.searches[2])
+        worst_micros = 0 if uncounted else settings.worst_micros(prompt_tokens, max_tokens, request.searches[2])
         call.claim = Claim(request.key, request.model, call.stage, worst_micros, prompt_tokens, max_tokens)
         return None
 
@@ -430,7 +418,12 @@ class Gateway:
             charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
         if call.settings.service_tier and decision.error == NO_CAPACITY:
-            self._wait_for_capacity(call, decision)
+            # Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt.
+            call.attempts -= 1
+            falls_back = call.settings.falls_back
+            if falls_back:
+                call.settings = call.settings.standard()
+            self._settle(call, again=True, limited=not falls_back, pause_s=decision.after_s or None, fell_back=falls_back)
             return None
         call.ends[decision.kind] += 1
         limited, again = decision.kind == "rate_limit", call.ends[decision.kind] < ATTEMPTS.get(decision.kind, 0)
@@ -454,14 +447,6 @@ class Gateway:
             # The user may raise the limit, and a later start retries.
             return Malformed(decision.error, *details, retryable=True), None
         return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
-
-    def _wait_for_capacity(self, call: Call, decision: Decision) -> None:
-        """Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt."""
-        call.attempts -= 1
-        falls_back = call.settings.falls_back
-        if falls_back:
-            call.settings = call.settings.standard()
-        self._settle(call, again=True, limited=not falls_back, pause_s=decision.after_s or None, fell_back=falls_back)
 
     def _secrets(self) -> Secrets:
         """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key

@@ -311,10 +311,10 @@ class Ledger:
         It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that
         call.
         """
-        location = self.index.answers.get(claim.key)
-        if location is not None:
+        # Most claims have no answer, and looking up an absent key would raise and catch an exception.
+        if claim.key in self.index.answers:
             self.counts["reused"] += not claim.resumed
-            self._say(worker, claim, Grant("answered", location=location))
+            self._say(worker, claim, Grant("answered", location=self.index.answers[claim.key]))
         elif model.stopped:
             self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
         elif claim.key in self._flights:
@@ -330,7 +330,8 @@ class Ledger:
         # A worker may come back after its eviction: its call is uncertain already, and may belong to another worker.
         mine = flight is not None and flight.worker == worker
         if done.location is not None:
-            self.index.answers.setdefault(done.key, done.location)
+            if done.key not in self.index.answers:
+                self.index.answers[done.key] = done.location
             self.counts["made"] += 1
             model.answered(done.input_tokens, done.output_tokens)
         elif done.again:
@@ -346,24 +347,20 @@ class Ledger:
             if flight.permit is not None and done.location is not None:
                 model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
             self._land(done.key, sent=done.sent)
-        self._slow_down(model, done, now)
-        model.reached |= done.location is not None or (done.sent and not done.unreached)
-        if done.stop or (self._probing and not model.reached and done.unreached and not done.again):
-            self._stop(done.model, done.stop or done.unreached or ("", ""))
-        if done.excess:
-            self._note_excess({done.key: done.excess})
-
-    def _slow_down(self, model: ModelQueue, done: Settlement, now: float) -> None:
-        """Send fewer calls after a 429, and none while the provider demands a pause."""
+        # Send fewer calls after a 429, and none while the provider demands a pause.
         if done.limited and (why := model.limited(now)):
             self._stop(done.model, ("quota_exhausted", why))
         if done.pause_s is not None:
             model.pacer.pause(now, done.pause_s)
         elif done.limited:
             model.pacer.round_of_429s(now)
-        else:
-            return
-        self._touch_all()
+        if done.limited or done.pause_s is not None:
+            self._touch_all()
+        model.reached |= done.location is not None or (done.sent and not done.unreached)
+        if done.stop or (self._probing and not model.reached and done.unreached and not done.again):
+            self._stop(done.model, done.stop or done.unreached or ("", ""))
+        if done.excess:
+            self._note_excess({done.key: done.excess})
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""

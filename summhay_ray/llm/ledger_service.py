@@ -12,6 +12,7 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from summhay_ray.llm.ledger import Ledger
@@ -35,18 +36,18 @@ class LedgerPort(NamedTuple):
     """Returns the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
 
 
+@dataclass(eq=False)
 class LedgerService:
     """The ledger as a service; call all methods on one event loop. `record`: makes a money record durable, in a thread."""
 
-    def __init__(self, ledger: Ledger, record: Callable[[MoneyRecord], None]) -> None:
-        self.ledger = ledger
-        self._record = record
-        self._recording: asyncio.Task[None] | None = None
-        self._evicting: asyncio.Task[None] | None = None
-        self._ending = False
-        self._bells: dict[str, asyncio.Event] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = float("inf")
+    ledger: Ledger
+    record: Callable[[MoneyRecord], None]
+    _recording: asyncio.Task[None] | None = field(init=False, default=None)
+    _evicting: asyncio.Task[None] | None = field(init=False, default=None)
+    _ending: bool = field(init=False, default=False)
+    _bells: dict[str, asyncio.Event] = field(init=False, default_factory=dict)
+    _timer: asyncio.TimerHandle | None = field(init=False, default=None)
+    _timer_at: float = field(init=False, default=float("inf"))
 
     def port(self, worker: str) -> LedgerPort:
         """The connection to this ledger for a worker in the same process."""
@@ -92,7 +93,7 @@ class LedgerService:
         self._ending = True
         if self._recording is not None:
             await asyncio.wait([self._recording])
-        await asyncio.to_thread(self._record, self.ledger.account.last_record())
+        await asyncio.to_thread(self.record, self.ledger.account.last_record())
 
     def _ring(self, now: float) -> None:
         if not self._ending and self._evicting is None and self.ledger.membership.dying:
@@ -113,7 +114,7 @@ class LedgerService:
     async def _write(self, record: MoneyRecord) -> None:
         while True:
             try:
-                await asyncio.to_thread(self._record, record)
+                await asyncio.to_thread(self.record, record)
                 break
             except Superseded:
                 self.ledger.stop(time.monotonic())
@@ -155,6 +156,9 @@ class LedgerService:
 TRIP_EVERY_S = 0.008
 """Shortest interval between two exchanges. The first urgent message after an idle time is sent at once."""
 
+COMPUTING_TRIP_EVERY_S = 0.05
+"""The same for a worker whose models compute in it. It has many items in progress, so that it need not wait for the ledger."""
+
 PATIENT_S = 0.03
 """How long a message that nobody waits for may wait for company: each exchange costs the ledger as much as many messages."""
 
@@ -180,6 +184,7 @@ class GrantedCall(NamedTuple):
     until: float
 
 
+@dataclass(eq=False)
 class LedgerClient:
     """One worker's client, on one event loop.
 
@@ -187,38 +192,36 @@ class LedgerClient:
     when nothing more may be sent, since the worker ends or the run stops.
     """
 
-    def __init__(
-        self, port: LedgerPort, evicted: Callable[[], None] | None = None, draining: Callable[[], None] = lambda: None
-    ) -> None:
-        self._port = port
-        self._evicted = evicted
-        self._on_drain = draining
-        self._tickets = 0
-        self._waiting: dict[int, asyncio.Future[GrantedCall]] = {}
-        self._message = WorkerMessage()
-        """The messages since the last exchange."""
-        self._paused: dict[str, float] = {}
-        self._stopped: set[str] = set()
-        self._halted = False
-        self._mail = asyncio.Event()
-        self._urgent = asyncio.Event()
-        """Set if the message must be sent now."""
-        self._asked: Counter[str] = Counter()
-        """Model -> the number of claims that the ledger has not answered."""
-        self._models: dict[int, str] = {}
-        """Ticket of such a claim -> its model."""
-        self._flying: set[str] = set()
-        """Keys of the granted calls whose attempt has not ended."""
-        self._travelling = False
-        self._tasks: list[asyncio.Task[None]] = []
-        self._broken: BaseException | None = None
-        self._draining = asyncio.Event()
-        self._closed = False
+    port: LedgerPort
+    evicted: Callable[[], None] | None = None
+    draining: Callable[[], None] = lambda: None
+    trip_every_s: float = TRIP_EVERY_S
+    _tickets: int = field(init=False, default=0)
+    _waiting: dict[int, asyncio.Future[GrantedCall]] = field(init=False, default_factory=dict)
+    _message: WorkerMessage = field(init=False, default_factory=WorkerMessage)
+    """The messages since the last exchange."""
+    _paused: dict[str, float] = field(init=False, default_factory=dict)
+    _stopped: set[str] = field(init=False, default_factory=set)
+    _halted: bool = field(init=False, default=False)
+    _mail: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _urgent: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set if the message must be sent now."""
+    _asked: Counter[str] = field(init=False, default_factory=Counter)
+    """Model -> the number of claims that the ledger has not answered."""
+    _models: dict[int, str] = field(init=False, default_factory=dict)
+    """Ticket of such a claim -> its model."""
+    _flying: set[str] = field(init=False, default_factory=set)
+    """Keys of the granted calls whose attempt has not ended."""
+    _travelling: bool = field(init=False, default=False)
+    _tasks: list[asyncio.Task[None]] = field(init=False, default_factory=list)
+    _broken: BaseException | None = field(init=False, default=None)
+    _draining: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _closed: bool = field(init=False, default=False)
 
     def drain(self) -> None:
         """Prepare the worker's end: nothing more may be sent, pauses end, and new claims wait for ever."""
         self._draining.set()
-        self._on_drain()
+        self.draining()
 
     async def rest(self, seconds: float) -> None:
         """Wait this long, or until the worker must end."""
@@ -338,21 +341,21 @@ class LedgerClient:
                 self._asked[claim.model] += 1
                 self._models[claim.ticket] = claim.model
             self._travelling = True
-            self._hear(await self._port.exchange(message), began)
+            self._hear(await self.port.exchange(message), began)
             self._travelling = False
-            await asyncio.sleep(max(0.0, began + TRIP_EVERY_S - loop.time()))
+            await asyncio.sleep(max(0.0, began + self.trip_every_s - loop.time()))
 
     async def _listen(self) -> None:
         while True:
             began = asyncio.get_running_loop().time()
-            self._hear(await self._port.listen(), began)
+            self._hear(await self.port.listen(), began)
 
     def _hear(self, news: News, began: float) -> None:
         """Process news that was requested at the time `began`."""
         now = asyncio.get_running_loop().time()
         self._halted = news.halted
-        if news.evicted and self._evicted is not None:
-            self._evicted()
+        if news.evicted and self.evicted is not None:
+            self.evicted()
         if news.stopping and not self._draining.is_set():
             self.drain()
         self._stopped.update(news.stopped)

@@ -103,20 +103,25 @@ class _Call:
                 self.text.set_exception(error)
 
 
+@dataclass(eq=False)
 class GenerationThread:
     """Answers calls in one thread. `count` adds to the run's counters, on the event loop; `named` turns a model's exceptions into
     the transport's errors."""
 
-    def __init__(self, count: Callable[[Mapping[str, int]], None], named: Callable[[BaseException], Exception]) -> None:
-        self._count, self._named = count, named
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="generation")
-        self._lock = threading.Lock()
-        self._waiting: list[_Call] = []
-        self._working = False
-        self._open: set[_Call] = set()
-        self._stopped = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._counted_at, self._tokens, self._under_way = 0.0, 0, 0
+    count: Callable[[Mapping[str, int]], None]
+    named: Callable[[BaseException], Exception]
+    _thread: ThreadPoolExecutor = field(
+        init=False, default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="generation")
+    )
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _waiting: list[_Call] = field(init=False, default_factory=list)
+    _working: bool = field(init=False, default=False)
+    _open: set[_Call] = field(init=False, default_factory=set)
+    _stopped: threading.Event = field(init=False, default_factory=threading.Event)
+    _loop: asyncio.AbstractEventLoop | None = field(init=False, default=None)
+    _counted_at: float = field(init=False, default=0.0)
+    _tokens: int = field(init=False, default=0)
+    _under_way: int = field(init=False, default=0)
 
     async def answer(self, model: GeneratingModel, request: Request, settings: ModelSettings) -> str:
         """The model's whole answer. Raises GenerationStopped, GenerationTimeout, and the model's errors converted by `named`."""
@@ -175,7 +180,7 @@ class GenerationThread:
             # A library may raise anything, as in `_generate`.
             except BaseException as error:  # noqa: BLE001
                 for call in alike:
-                    call.end(error=self._named(error))
+                    call.end(error=self.named(error))
                 with self._lock:
                     self._waiting = [call for call in self._waiting if call not in alike]
 
@@ -196,7 +201,7 @@ class GenerationThread:
                 model.generate(Generation([call.request for call in calls], answered, goes_on))
         # A library may raise anything, such as a panic of native code. If the calls were not ended, they would wait for ever.
         except BaseException as problem:  # noqa: BLE001
-            error = self._named(problem)
+            error = self.named(problem)
         for call in [*left.values()]:
             call.end(error=error)
         self._note(0, 0)
@@ -211,7 +216,7 @@ class GenerationThread:
         self._counted_at, self._tokens, self._under_way = now, 0, under_way
         # The loop may have ended.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._count, numbers)
+            self._loop.call_soon_threadsafe(self.count, numbers)
 
 
 class MissingAnswer(Exception):

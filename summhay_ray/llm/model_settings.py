@@ -12,17 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from summhay_ray.llm.prices import (
-    PRICED_BY,
-    Price,
-    ServiceTier,
-    find_batch_factor,
-    find_cache_minimum,
-    find_price,
-    find_window,
-    may_reason,
-    needs_responses,
-)
+from summhay_ray.llm import prices as pricing
 from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
 from summhay_ray.llm.request import Sampling, Task, Usage, schema_tokens
 from summhay_ray.text import count_tokens
@@ -70,12 +60,12 @@ class Batching:
     """Fewer waiting requests are asked synchronously."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelSettings:
     """The settings of one model: endpoint, limits and price."""
 
     model: str
-    price: Price
+    price: pricing.Price
     context_window: int | None = None
     """Tokens of prompt and answer together; None if unknown."""
     api_base: str | None = None
@@ -91,9 +81,9 @@ class ModelSettings:
     """The largest response body that is accepted, decompressed; None: a bound computed from `max_tokens`."""
     token_margin: float = 1.0
     """Factor on the reserved tokens of prompt and answer, for a tokenizer that counts more than the default margins allow."""
-    service_tier: ServiceTier | None = None
+    service_tier: pricing.ServiceTier | None = None
     """The service tier that each call requests, of which `price` is the price; None: the standard tier."""
-    standard_price: Price | None = None
+    standard_price: pricing.Price | None = None
     """With a `service_tier`: the price of the standard tier."""
     falls_back: bool = False
     """Whether calls are served by the standard tier when the requested one is unavailable."""
@@ -105,37 +95,39 @@ class ModelSettings:
     """None: every request is asked synchronously."""
 
     @classmethod
-    def written(cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = PRICED_BY) -> ModelSettings:
+    def written(
+        cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = pricing.PRICED_BY
+    ) -> ModelSettings:
         """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
         api_base, transport, tier, batch = (entry.get(name) for name in ("api_base", "transport", "service_tier", "batch"))
-        standard = find_price(model, entry.get("price"), priced_by)
+        standard, local = pricing.find_price(model, entry.get("price"), priced_by), is_local(model)
         cache: Literal["", "5m", "1h"] = ""
-        if needs_cache_control(model, api_base, transport):
+        if not local and needs_cache_control(model, api_base, transport):
             wish: bool | Literal["5m", "1h"] = entry.get("cache", True)
             cache = wish if isinstance(wish, str) else ("1h" if batch is not None else "5m") if wish else ""
             standard = _with_cache_rates(standard, cache)
         return cls(
             model=model,
-            price=find_price(model, entry.get("price"), priced_by, tier) if tier else standard,
+            price=pricing.find_price(model, entry.get("price"), priced_by, tier) if tier else standard,
             cache=cache,
-            cache_minimum=find_cache_minimum(model),
+            cache_minimum=1024 if local else pricing.find_cache_minimum(model),
             service_tier=tier,
             standard_price=standard if tier else None,
             falls_back=entry.get("fallback") is not None,
-            context_window=find_window(model, entry.get("context_window")),
+            context_window=pricing.find_window(model, entry.get("context_window")),
             api_base=api_base,
             api_key_env=entry.get("api_key_env"),
-            timeout_s=entry.get("timeout_s") or (math.inf if is_local(model) else TIMEOUT_S),
+            timeout_s=entry.get("timeout_s") or (math.inf if local else TIMEOUT_S),
             max_answer_bytes=entry.get("max_answer_bytes"),
             limits=limits,
             # Setting a default value explicitly must give the same settings.
             transport=None if transport == transport_of(model, "chat", api_base) else transport,
-            reasoning=may_reason(model),
+            reasoning=not local and pricing.may_reason(model),
             token_margin=entry.get("token_margin", 1.0),
-            batch=None if batch is None else Batching(find_batch_factor(model, entry.get("price")), **batch),
+            batch=None if batch is None else Batching(pricing.find_batch_factor(model, entry.get("price")), **batch),
         )
 
     @property
@@ -143,7 +135,7 @@ class ModelSettings:
         """The settings of a request in a batch: those of the model, at the price of a batch."""
         return self if self.batch is None else replace(self, price=self.price.times(self.batch.price_factor))
 
-    @property
+    @functools.cached_property
     def local(self) -> bool:
         """Whether the model runs in the worker."""
         return is_local(self.model)
@@ -154,12 +146,12 @@ class ModelSettings:
         discounts = self.price.cached_input_per_mtok is not None and self.price.cached_input_per_mtok < self.price.input_per_mtok
         return discounts and (bool(self.cache) or not needs_cache_control(self.model, self.api_base, self.transport))
 
-    @property
+    @functools.cached_property
     def origin(self) -> str:
         """The model's endpoint: scheme, host and port; the provider's name if it has several hosts; empty if local."""
         return "" if self.local else origin_of(provider_of(self.model), self.api_base)
 
-    @property
+    @functools.cached_property
     def tokenizer_margin(self) -> float:
         """Factor by which the provider's token count of a text may exceed ours."""
         return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
@@ -211,7 +203,7 @@ def transport_of(model: str, task: Task, api_base: str | None, written: Transpor
     known = PROVIDERS.get(provider)
     if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
         return "litellm"
-    return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"
+    return "direct" if api_base or address_of(model, None) and not pricing.needs_responses(model) else "litellm"
 
 
 def batch_wire(model: str, api_base: str | None, transport: Transport | None) -> Literal["openai", "anthropic", ""]:
@@ -236,7 +228,7 @@ def needs_cache_control(model: str, api_base: str | None = None, transport: Tran
     return provider == "anthropic" or (provider in _CLAUDE_AT and "claude" in model)
 
 
-def _with_cache_rates(price: Price, cache: str) -> Price:
+def _with_cache_rates(price: pricing.Price, cache: str) -> pricing.Price:
     """The price with the rates of a cache of this lifetime; rates that are not known are Anthropic's usual multiples."""
     fresh = price.input_per_mtok
     read, write, longer = price.cached_input_per_mtok, price.cache_write_per_mtok, price.cache_write_1h_per_mtok

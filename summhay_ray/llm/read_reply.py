@@ -1,5 +1,6 @@
 """Turns a provider's reply into a priced answer record of the log, and such a record into an outcome."""
 
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -126,6 +127,7 @@ def finish_word(choice: Mapping[str, Any]) -> str:
     return word if isinstance(word, str) else ""
 
 
+@functools.lru_cache(maxsize=1024)
 def ended(word: str) -> str:
     """The normalized finish reason: stop, length, tool_calls, content_filter, refusal or error; an unknown word is unchanged."""
     return _ENDS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)
@@ -186,7 +188,9 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     if settings.local:
         # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
         usage = usage or Usage(asked.input_tokens, _count_tokens(reply))
-        charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
+        charged = saved = 0
+        if asked.worst_micros:
+            charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
         counted, said = _count_tokens(reply), usage or Usage(0, 0)
         micros = settings.price.micros(said)

@@ -145,7 +145,7 @@ class Bootstrap:
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         there = np.isfinite(given)
         x, y, weights = given[there], self._human[there], self._weights[:, there]
-        return {"pearson": _pearson(x, y, weights), "spearman": _spearman(x, y, weights), "kendall": _kendall(x, y, weights)}
+        return _coefficients(x, y, weights)
 
     def within(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
         """Like `of`, for `mean_within`. Each group must be inside one cluster."""
@@ -167,8 +167,7 @@ class Bootstrap:
             x, y = (np.nan_to_num((self._weights * np.nan_to_num(values)) @ member / count) for values in (given, self._human))
         there = (count > 0).astype(np.float64)
         enough = there.sum(axis=1) >= FEWEST
-        found = {"pearson": _pearson(x, y, there), "spearman": _spearman(x, y, there), "kendall": _kendall(x, y, there)}
-        return {name: np.where(enough, values, np.nan) for name, values in found.items()}
+        return {name: np.where(enough, values, np.nan) for name, values in _coefficients(x, y, there).items()}
 
     def interval(self, values: NDArray[np.float64]) -> Interval | None:
         """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, or
@@ -200,8 +199,12 @@ def _pearson(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np
     return np.where((xx > small) & (yy > smaller), np.clip(found, -1, 1), np.nan)
 
 
-def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return _pearson(_ranks(x, weights), _ranks(y, weights), weights)
+def _coefficients(
+    x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]
+) -> Mapping[str, NDArray[np.float64]]:
+    """Coefficient -> its value in each resample."""
+    spearman = _pearson(_ranks(x, weights), _ranks(y, weights), weights)
+    return {"pearson": _pearson(x, y, weights), "spearman": spearman, "kendall": _kendall(x, y, weights)}
 
 
 def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

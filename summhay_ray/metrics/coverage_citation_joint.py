@@ -5,6 +5,7 @@
 citations in any other form than a bracket of digits, commas and spaces.
 """
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -83,6 +84,7 @@ def score_judgment(
     return _score(judgment, value, index % len(bullets) + 1, cited, gold)
 
 
+@functools.lru_cache(maxsize=1024)
 def bullet_index(bullet_id: str, compat: Compat) -> int | None:
     """Index of the bullet that a judge names, from 0, or negative as in a Python list; None if the id is unusable."""
     if compat == "release":
@@ -182,7 +184,14 @@ def score_columns(
         odd |= pl.col("coverage").is_null() | ~pl.struct("summary", "judge", "insight_id").is_first_distinct()
     unusual = rows.filter(odd)["summary"].unique().sort()
     plain = rows.filter(~pl.col("summary").is_in(unusual.implode())).drop("bullets", "index")
-    cited, documents = pl.lit(_cited(plain["bullet"], compat)), pl.col("documents")
+    # The numbers that each bullet cites: bullets with plain brackets at once, others one by one.
+    bullets = plain["bullet"]
+    brackets = bullets.str.extract_all(_PLAIN_BRACKET)
+    numbers = brackets.list.join(",").str.extract_all(_NUMBER).cast(pl.List(pl.Int64)).list.unique()
+    other = bullets.str.contains(OTHER_CITATION) | (brackets.list.len() * 2 != bullets.str.count_matches(r"[\[\]]"))
+    read = pl.Series([list(extract_citations(text, compat)) for text in bullets.filter(other)], dtype=numbers.dtype)
+    source = pl.int_range(len(bullets), eager=True).scatter(other.arg_true(), range(len(bullets), len(bullets) + len(read)))
+    cited, documents = pl.lit(pl.concat([numbers, read]).gather(source)), pl.col("documents")
     counts = plain.select(
         right=cited.list.set_intersection(documents).list.len(), cited=cited.list.len(), gold=documents.list.len()
     ).with_columns(pl.all().cast(pl.Int64).fill_null(0))
@@ -191,12 +200,3 @@ def score_columns(
     shown = pl.when("cites").then(pl.col(CITATION_VALUES)).name.keep()
     scored = pl.concat([places, values], how="horizontal").with_columns(shown, joint=pl.when("known").then("joint"))
     return scored.drop("cites", "known"), unusual
-
-
-def _cited(bullets: pl.Series, compat: Compat) -> pl.Series:
-    brackets = bullets.str.extract_all(_PLAIN_BRACKET)
-    numbers = brackets.list.join(",").str.extract_all(_NUMBER).cast(pl.List(pl.Int64)).list.unique()
-    other = bullets.str.contains(OTHER_CITATION) | (brackets.list.len() * 2 != bullets.str.count_matches(r"[\[\]]"))
-    read = pl.Series([list(extract_citations(text, compat)) for text in bullets.filter(other)], dtype=numbers.dtype)
-    places = pl.int_range(len(bullets), eager=True).scatter(other.arg_true(), range(len(bullets), len(bullets) + len(read)))
-    return pl.concat([numbers, read]).gather(places)

@@ -207,7 +207,12 @@ def mean_interval(
         means = unit_means(sums, counts, bounds=bounds)
         ends = means.interval() or (None, None)
         if is_share and not unit and ends[0] is not None:
-            ends = _wilson(float(given.mean()), len(given))
+            # Wilson's score interval of a proportion.
+            share = float(given.mean())
+            n = len(given)
+            z2 = Z_95 * Z_95
+            centre, half = share + z2 / (2 * n), Z_95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+            ends = max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))
         rows.append((*group, float(given.mean()) if len(given) else None, *ends, means.reason() or None, len(given)))
     keys = {name: frame.schema[name] for name in names}
     figures = dict.fromkeys((value, f"{value}_low", f"{value}_high"), pl.Float64)
@@ -225,10 +230,3 @@ def floor_of(value: str) -> pl.Expr:
     """The mean `value` with every missing row as 0, from the columns `n` and `n_expected`; null if nothing is expected."""
     expected = pl.max_horizontal("n", "n_expected")
     return pl.when(expected > 0).then(pl.col(value).fill_null(0.0) * pl.col("n") / expected)
-
-
-def _wilson(share: float, n: int) -> tuple[float, float]:
-    """Wilson's score interval of a proportion."""
-    z2 = Z_95 * Z_95
-    centre, half = share + z2 / (2 * n), Z_95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))

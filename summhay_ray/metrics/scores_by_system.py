@@ -220,7 +220,7 @@ def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
     """Columns KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), and the numbers
     of scored (`n`), covered (`covered`) and graded (`graded`, with known gold documents) insights."""
-    means = [(_total(name) / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
+    means = [(pl.col(name).cast(pl.Float64) / _UNIT / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
     return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"), "covered", "graded")
 
 
@@ -263,7 +263,10 @@ def _scores(
     both = sums.join(due, on=clusters, how="full", coalesce=True)
     groups = both.select(keys).unique().sort(*within, *ORDER).with_row_index("group")
     ordered = both.join(groups, on=keys).sort("group", *CLUSTER)
-    numbers = (pl.col("n_expected", *_COUNTS).fill_null(0).cast(pl.Float64), *(_total(name).fill_null(0.0) for name in VALUES))
+    numbers = (
+        pl.col("n_expected", *_COUNTS).fill_null(0).cast(pl.Float64),
+        *((pl.col(name).cast(pl.Float64) / _UNIT).fill_null(0.0) for name in VALUES),
+    )
     rows = ordered.select(numbers).to_numpy()
     haystacks = ordered["haystack_id"].rle_id().to_numpy()
     starts = ordered["group"].to_numpy().searchsorted(range(len(groups) + 1))
@@ -319,7 +322,3 @@ def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, floa
         shares = means[known, place] * n[known] / (n + missing)[known]
         found[name] = float(shares.mean()) if known.any() and (name == "coverage" or graded.any() or not scored.any()) else None
     return found
-
-
-def _total(name: str) -> pl.Expr:
-    return pl.col(name).cast(pl.Float64) / _UNIT

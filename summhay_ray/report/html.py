@@ -24,18 +24,9 @@ from importlib import resources
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.engine import Facet, Samples, Section
+from summhay_ray.engine import Facet, Samples
 from summhay_ray.errors import UserError, printable
-from summhay_ray.report.face import (
-    banner,
-    board_data,
-    chart_data,
-    front_charts,
-    page_template,
-    shared_comparison,
-    table_data,
-    tiles,
-)
+from summhay_ray.report import face
 from summhay_ray.report.sections import names, notes
 from summhay_ray.sections import plain
 from summhay_ray.store import Files
@@ -94,20 +85,29 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
             # The first screen has a single run's decision and leaderboard.
             if section.name == "decision" or (section.name == "board" and not several):
                 continue
-            shown = _section(section, f"s{place if several else ''}-{name}", reported.title if several else "")
-            table = table_data(section, data.facets, reported.run.run_id if several else "")
-            tables[shown["id"]] = {"table": table, "chart": chart_data(section)}
+            shown: dict[str, Any] = {
+                "id": f"s{place if several else ''}-{name}",
+                "tab": section.tab,
+                "run": plain(reported.title if several else ""),
+                "title": plain(section.title),
+                "text": [plain(part) for part in section.text.split("\n\n") if part],
+                "warnings": [plain(note) for note in section.notes],
+                "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
+                "listing": printable(section.listing, keep="\n", instead=" "),
+            }
+            table = face.table_data(section, data.facets, reported.run.run_id if several else "")
+            tables[shown["id"]] = {"table": table, "chart": face.chart_data(section)}
             sections.append(shown)
             ids.setdefault(name, shown["id"])
-    comparison = shared_comparison(runs)
+    comparison = face.shared_comparison(runs)
     content = {
-        "board": None if comparison is None else board_data(comparison, data.facets),
-        "charts": [] if comparison is None else front_charts(runs, comparison),
+        "board": None if comparison is None else face.board_data(comparison, data.facets),
+        "charts": [] if comparison is None else face.front_charts(runs, comparison),
         "sections": tables,
     }
     limits = {note: None for run in runs for one in run.sections if one.name in ("decision", "overview") for note in one.notes}
     scripts = [*map(_library, LIBRARIES), script]
-    return page_template("page.html.j2").render(
+    return face.page_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
         runs=[{"id": one.run.run_id, "kind": str(one.run.record["kind"]), "status": one.status} for one in runs],
         tabs={
@@ -115,11 +115,11 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
             for name, title in TABS.items()
             if name in ("leaderboard", "compare", "samples") or any(one["tab"] == name for one in sections)
         },
-        banner=[plain(line) for line in banner(runs, comparison)],
+        banner=[plain(line) for line in face.banner(runs, comparison)],
         decision=None if comparison is None else plain(comparison.decision.text),
         judge="" if comparison is None else plain(comparison.judged(comparison.decision.figure)),
         warnings=[plain(note) for note in dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))],
-        tiles=tiles(runs, comparison, ids),
+        tiles=face.tiles(runs, comparison, ids),
         sections=sections,
         content=_json(content),
         blocks=data.blocks,
@@ -164,19 +164,6 @@ def _library(name: str) -> str:
     fields = ", ".join(f"{(public or own).strip()}: {own.strip()}" for own, _, public in pairs)
     text = f"{text[: last.start()]}window.{name} = {{{fields}}};{text[last.end() :]}"
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _section(section: Section, name: str, run: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "tab": section.tab,
-        "run": plain(run),
-        "title": plain(section.title),
-        "text": [plain(part) for part in section.text.split("\n\n") if part],
-        "warnings": [plain(note) for note in section.notes],
-        "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
-        "listing": printable(section.listing, keep="\n", instead=" "),
-    }
 
 
 def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:

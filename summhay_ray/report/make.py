@@ -61,7 +61,13 @@ class Report:
         """
         with engine.reading_tables(*(reported.run for reported in self.runs)):
             files, made = open_files(out), dict[str, bytes]()
-            named = self._named()
+            several = len(self.runs) > 1
+            begins = [f"{reported.run.run_id}_" if several else "" for reported in self.runs]
+            named = [
+                (f"{begin}{name}", section)
+                for begin, reported in zip(begins, self.runs, strict=True)
+                for name, section in zip(names(reported.sections), reported.sections, strict=True)
+            ]
             for name, section in named if figures else ():
                 if chart_data(section) is not None:
                     made |= {f"figures/{name}.{ending}": figure_bytes(section, ending) for ending in figures}
@@ -86,15 +92,6 @@ class Report:
                 files.put(name, content)
             in_order = sorted(made, key=lambda name: name.startswith("figures/"))
             return ["index.html", *in_order] if kind == "html" else in_order
-
-    def _named(self) -> list[tuple[str, Section]]:
-        several = len(self.runs) > 1
-        begins = [f"{reported.run.run_id}_" if several else "" for reported in self.runs]
-        return [
-            (f"{begin}{name}", section)
-            for begin, reported in zip(begins, self.runs, strict=True)
-            for name, section in zip(names(reported.sections), reported.sections, strict=True)
-        ]
 
     def write_page(self, files: Files, live: bool = False, single_file: bool = False) -> None:
         """Write the page and its data. `live`: the page is served, and checks for a newer version of itself. `single_file`: the

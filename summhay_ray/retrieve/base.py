@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from summhay_ray.encoders import Encoder, Encoding, Scorer, Scoring, Vectors, load_encoder, load_scorer
@@ -92,53 +92,55 @@ def by_score(scores: Sequence[float]) -> list[Ranked]:
 def best_first(n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool = False) -> Sequence[Ranked]:
     """The ranking of `n` documents by their scores, in document order; among equal scores the earlier comes first. `scores` may
     be called again: only the first documents of a long ranking are kept."""
-    ranking = Best(n, scores, later_first)
-    return list(ranking) if n <= KEPT else ranking
+    if n > KEPT:
+        return Best(n, scores, later_first)
+    return list(map(Ranked, *(part.tolist() for part in _first(scores(), n, later_first))))
 
 
+def _first(scores: NDArray[np.float64], n: int, later_first: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """(numbers, scores) of the first `n` documents of a ranking; see `best_first`."""
+    import numpy as np
+
+    found = scores[::-1] if later_first else scores
+    if n < len(found):
+        least = np.partition(found, len(found) - n)[len(found) - n]
+        above = np.flatnonzero(found > least)
+        places = np.concatenate([above, np.flatnonzero(found == least)[: n - len(above)]])
+    else:
+        places = np.arange(len(found))
+    places = places[np.argsort(-found[places], kind="stable")]
+    places = len(found) - 1 - places if later_first else places
+    return (places + 1).astype(np.int32), scores[places]
+
+
+@dataclass(eq=False)
 class Best(Sequence[Ranked]):
     """A ranking that keeps its first `KEPT` documents in memory: reading further scores all documents again."""
 
-    def __init__(self, n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool) -> None:
-        self._n, self._scores, self._later_first = n, scores, later_first
+    n: int
+    scores: Callable[[], NDArray[np.float64]]
+    later_first: bool
 
     @functools.cached_property
     def _kept(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        return self._first(KEPT)
-
-    def _first(self, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """(numbers, scores) of the first `n` documents."""
-        import numpy as np
-
-        scores = self._scores()
-        found = scores[::-1] if self._later_first else scores
-        if n < self._n:
-            least = np.partition(found, self._n - n)[self._n - n]
-            above = np.flatnonzero(found > least)
-            places = np.concatenate([above, np.flatnonzero(found == least)[: n - len(above)]])
-        else:
-            places = np.arange(self._n)
-        places = places[np.argsort(-found[places], kind="stable")]
-        places = self._n - 1 - places if self._later_first else places
-        return (places + 1).astype(np.int32), scores[places]
+        return _first(self.scores(), KEPT, self.later_first)
 
     def __len__(self) -> int:
-        return self._n
+        return self.n
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, int):
             return self[place : place + 1 or None][0]
-        wanted = range(self._n)[place]
+        wanted = range(self.n)[place]
         deepest = max((*wanted[:1], *wanted[-1:]), default=0)
-        numbers, scores = self._kept if deepest < KEPT else self._first(deepest + 1)
+        numbers, scores = self._kept if deepest < KEPT else _first(self.scores(), deepest + 1, self.later_first)
         return [Ranked(int(numbers[one]), float(scores[one])) for one in wanted]
 
     def __iter__(self) -> Iterator[Ranked]:
         numbers, scores = self._kept
         yield from map(Ranked, numbers.tolist(), scores.tolist())
-        if self._n > KEPT:
-            numbers, scores = self._first(self._n)
-            yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())
+        numbers, scores = _first(self.scores(), self.n, self.later_first)
+        yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())
 
 
 T = TypeVar("T")
@@ -216,12 +218,12 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the models of this retriever answer later: await rank_all")
 
 
+@dataclass(eq=False)
 class ModelsHere:
     """Models in this process, loaded when first needed. Results are not stored."""
 
-    def __init__(self) -> None:
-        self._encoders: dict[Encoding, Encoder] = {}
-        self._scorers: dict[Scoring, Scorer] = {}
+    _encoders: dict[Encoding, Encoder] = field(init=False, default_factory=dict)
+    _scorers: dict[Scoring, Scorer] = field(init=False, default_factory=dict)
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         if encoding not in self._encoders:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, titled, untitled
+from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, titled
 from summhay_ray.retrieve.trec import BadTrec, Qrels, number_of
 from summhay_ray.text import parsed_json
 
@@ -57,7 +57,8 @@ def beir_files(corpus: Corpus) -> dict[str, str]:
         queries.append({"_id": query.query_id, "text": query.text, **({"metadata": metadata} if metadata else {})})
     titles = corpus.titles or ("",) * len(corpus.texts)
     documents = [
-        {"_id": name, "title": title, "text": untitled(title, text)}
+        # The text without the title that `titled` puts in front of it.
+        {"_id": name, "title": title, "text": text[len(title.lstrip()) :].removeprefix(" ") if title else text}
         for name, title, text in zip(corpus.document_ids, titles, corpus.texts, strict=True)
     ]
     records: dict[str, list[dict[str, Any]]] = {CORPUS: documents, QUERIES: queries}

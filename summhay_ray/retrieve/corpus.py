@@ -105,11 +105,6 @@ def titled(title: str, text: str) -> str:
     return f"{title} {text}".strip() if title else text
 
 
-def untitled(title: str, text: str) -> str:
-    """Inverse of `titled`: the text without its title."""
-    return text[len(title.lstrip()) :].removeprefix(" ") if title else text
-
-
 def corpus_of(haystack: Haystack) -> Corpus:
     """A haystack as a corpus: subtopics are queries, and a document's grade is the number of the subtopic's insights in it."""
     return Corpus(
@@ -133,21 +128,21 @@ def query_of(subtopic: Subtopic, haystack: Haystack) -> Query:
     )
 
 
+@dataclass(eq=False)
 class PerCorpus(Generic[T]):
     """A thread-safe cache of `build(corpus)`, such as an index, by corpus_id (a content hash), for the `kept` most recently used
     corpora."""
 
-    def __init__(self, build: Callable[[Corpus], T], kept: int = 4) -> None:
-        self._build = build
-        self._kept = kept
-        self._made: OrderedDict[str, T] = OrderedDict()
-        self._lock = threading.Lock()
+    build: Callable[[Corpus], T]
+    kept: int = 4
+    _made: OrderedDict[str, T] = field(init=False, default_factory=OrderedDict)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __call__(self, corpus: Corpus) -> T:
         with self._lock:
             if corpus.corpus_id not in self._made:
-                self._made[corpus.corpus_id] = self._build(corpus)
-                while len(self._made) > self._kept:
+                self._made[corpus.corpus_id] = self.build(corpus)
+                while len(self._made) > self.kept:
                     self._made.popitem(last=False)
             self._made.move_to_end(corpus.corpus_id)
             return self._made[corpus.corpus_id]

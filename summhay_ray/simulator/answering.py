@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 Answer = Callable[[str, str], str]
 """(model, prompt) -> the text of the answer. Deterministic; called in threads."""
@@ -12,19 +13,20 @@ _KEPT_ANSWERS = 200_000
 _THREADS = 4
 
 
+@dataclass(eq=False)
 class Answers:
     """The answers of all models, cached. `quick`: the function takes microseconds, so it runs in the event loop, uncached."""
 
-    def __init__(self, answer: Answer, quick: bool = False) -> None:
-        self._answer, self._quick = answer, quick
-        self._known: dict[tuple[str, str], str] = {}
-        self._coming: dict[tuple[str, str], asyncio.Future[str]] = {}
-        self._characters = 0
-        self._threads: ThreadPoolExecutor | None = None
+    answer: Answer
+    quick: bool = False
+    _known: dict[tuple[str, str], str] = field(init=False, default_factory=dict)
+    _coming: dict[tuple[str, str], asyncio.Future[str]] = field(init=False, default_factory=dict)
+    _characters: int = field(init=False, default=0)
+    _threads: ThreadPoolExecutor | None = field(init=False, default=None)
 
     def known(self, model: str, prompt: str, prompt_sha: str) -> str | None:
         """The answer if it is cached or quick; else None."""
-        return self._answer(model, prompt) if self._quick else self._known.get((model, prompt_sha))
+        return self.answer(model, prompt) if self.quick else self._known.get((model, prompt_sha))
 
     async def find(self, model: str, prompt: str, prompt_sha: str) -> str:
         """The answer, computed in a thread. Concurrent requests for the same prompt share the computation."""
@@ -32,7 +34,7 @@ class Answers:
         coming = self._coming.get(key)
         if coming is None:
             self._threads = self._threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="answer")
-            coming = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, model, prompt)
+            coming = asyncio.get_running_loop().run_in_executor(self._threads, self.answer, model, prompt)
             self._coming[key] = coming
             coming.add_done_callback(lambda done: self._cache(key, done))
         return await asyncio.shield(coming)

@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
@@ -112,15 +112,17 @@ Serve = Callable[[Batch, Item], Awaitable[Served]]
 """Serves and bills one request of a batch."""
 
 
+@dataclass(eq=False)
 class Batches:
     """All files and batches. `settings_of`: the settings of a model; `serve`: see `Serve`."""
 
-    def __init__(self, settings_of: Callable[[str], Settings], serve: Serve) -> None:
-        self._settings_of, self._serve = settings_of, serve
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._numbers, self._polls = count(1), count(1)
-        self.files: dict[str, File] = {}
-        self.batches: dict[str, Batch] = {}
+    settings_of: Callable[[str], Settings]
+    serve: Serve
+    _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _numbers: Iterator[int] = field(init=False, default_factory=lambda: count(1))
+    _polls: Iterator[int] = field(init=False, default_factory=lambda: count(1))
+    files: dict[str, File] = field(init=False, default_factory=dict)
+    batches: dict[str, Batch] = field(init=False, default_factory=dict)
 
     def reset(self) -> None:
         """Delete everything, and stop the batches in progress."""
@@ -188,7 +190,12 @@ class Batches:
             )
         if body.get("completion_window") != "24h":
             raise Refused(400, "invalid_value", "completion_window is 24h", param="completion_window")
-        if metadata is not None and not _is_metadata(metadata):
+        if metadata is not None and not (
+            isinstance(metadata, dict)
+            and len(metadata) <= _MOST_METADATA
+            and all(len(name) <= _LONGEST_NAME for name in metadata)
+            and all(isinstance(value, str) and len(value) <= _LONGEST_VALUE for value in metadata.values())
+        ):
             wanted = f"at most {_MOST_METADATA} pairs of strings, of {_LONGEST_NAME} and {_LONGEST_VALUE} characters"
             raise Refused(400, "invalid_value", f"metadata has {wanted}", param="metadata")
         made = Batch(f"batch_simulated{next(self._numbers)}", "openai", key, "", str(endpoint), file_id, metadata)
@@ -210,7 +217,7 @@ class Batches:
             items.append(Item(name, "messages", params))
         if len({item.custom_id for item in items}) < len(items):
             raise Refused(400, "", "requests: each custom_id must be unique within the batch")
-        most = self._settings_of(_model_of(items)).batch_requests
+        most = self.settings_of(_model_of(items)).batch_requests
         if len(items) > most:
             raise Refused(413, "", f"requests: at most {most} requests are allowed in a batch")
         made = Batch(f"msgbatch_simulated{next(self._numbers)}", "anthropic", key, version, items=items)
@@ -225,16 +232,12 @@ class Batches:
         if batch.status != "cancelling":
             batch.turn("cancelling")
 
-    def is_reply_lost(self, batch: Batch) -> bool:
-        """Whether the reply to its creation is lost."""
-        return "batch_lost" in batch.faults
-
     def _start(self, batch: Batch) -> None:
         batch.turn("validating" if batch.wire == "openai" else "in_progress")
         self.batches[batch.id] = batch
         if batch.wire == "openai":
             batch.items, batch.errors = self._validated(batch)
-        settings = self._settings_of(_model_of(batch.items))
+        settings = self.settings_of(_model_of(batch.items))
         chosen, lost, shuffled, gone = uniform(4, settings.seed, "batch", len(self.batches))
         failed = settings.batch_failed
         drawn = {
@@ -255,7 +258,7 @@ class Batches:
         if file is None or file.key != batch.key:
             return [], [_flaw("invalid_input_file", f"The input file {batch.input_file_id} does not exist.", None)]
         items, flaws = _read_lines(file.content, batch.endpoint)
-        most = self._settings_of(_model_of(items)).batch_requests
+        most = self.settings_of(_model_of(items)).batch_requests
         if not flaws and len(items) > most:
             flaws = [_flaw("too_many_tasks", f"The batch has {len(items)} requests; at most {most} are allowed.", None)]
         return ([], flaws) if flaws else (items, [])
@@ -301,7 +304,7 @@ class Batches:
         if _line_fault(settings, batch, item) == "errors":
             refusal = Refused(500, "", "The server had an error while processing your request. (simulated)", type="server_error")
             return Served(500, error_of(refusal) if batch.wire == "anthropic" else json.loads(refusal.reply().body))
-        return await self._serve(batch, item)
+        return await self.serve(batch, item)
 
     def _finish(self, batch: Batch, settings: Settings) -> None:
         """Write the results."""
@@ -408,15 +411,6 @@ def page(batches: Sequence[Batch], after: str, before: str, limit: str, most: in
         return list(batches[first : names.index(before)]), first > 0
     first = names.index(after) + 1 if after else 0
     return list(batches[first : first + n]), first + n < len(names)
-
-
-def _is_metadata(given: Any) -> bool:
-    return (
-        isinstance(given, dict)
-        and len(given) <= _MOST_METADATA
-        and all(len(name) <= _LONGEST_NAME for name in given)
-        and all(isinstance(value, str) and len(value) <= _LONGEST_VALUE for value in given.values())
-    )
 
 
 def _read_lines(content: bytes, endpoint: str) -> tuple[list[Item], list[dict[str, Any]]]:

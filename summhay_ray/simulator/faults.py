@@ -24,7 +24,8 @@ class Fate:
 
 def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
     """The fate of the `attempt`-th admitted request (from 0) for a prompt."""
-    if settings.never_fails and not settings.latency_spread:
+    # Without faults, every admitted request gets a complete answer with correct usage.
+    if not any(getattr(settings, name) for name in (*FAULTS, *USAGE_FAULTS, "latency_spread")):
         return Fate(latency_s=settings.latency)
     a, b, variant, spread = uniform(4, settings.seed, model, prompt_sha, attempt)
     latency = settings.latency * (1 + settings.latency_spread * (2 * spread - 1))

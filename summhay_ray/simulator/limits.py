@@ -16,12 +16,12 @@ class Amount:
     amount: int
 
 
+@dataclass(eq=False)
 class Minute:
     """Amounts used within the last 60 seconds; those at `now - 60` and before no longer count."""
 
-    def __init__(self) -> None:
-        self._taken: deque[Amount] = deque()
-        self._total = 0
+    _taken: deque[Amount] = field(init=False, default_factory=deque)
+    _total: int = field(init=False, default=0)
 
     def total(self, now: float) -> int:
         """The total of the minute that ends at `now`."""

@@ -10,6 +10,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from summhay_ray.text import encode_tokens
 
@@ -26,14 +27,15 @@ _KEPT_STEPS = 1_000_000
 _PARAGRAPH = re.compile(r"\n(?=\S)")
 
 
+@dataclass(eq=False)
 class Encoder:
     """Encodes texts as cl100k tokens, with a cache of paragraphs."""
 
-    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._lines: dict[str, bytes] = {}
-        """A paragraph before another one, without its last line break -> its tokens with the line break."""
-        self._ends: dict[str, bytes] = {}
-        self._kept, self._most = 0, kept_bytes
+    kept_bytes: int = _KEPT_BYTES
+    _lines: dict[str, bytes] = field(init=False, default_factory=dict)
+    """A paragraph before another one, without its last line break -> its tokens with the line break."""
+    _ends: dict[str, bytes] = field(init=False, default_factory=dict)
+    _kept: int = field(init=False, default=0)
 
     def encode(self, text: str) -> bytes:
         """The tokens of `text`, 4 bytes each; `count_tokens` gives the same number."""
@@ -53,7 +55,7 @@ class Encoder:
 
     def _learn(self, known: dict[str, bytes], name: str, text: str) -> bytes:
         encoded = array("I", encode_tokens(text)).tobytes()
-        if self._kept > self._most:
+        if self._kept > self.kept_bytes:
             self._lines.clear()
             self._ends.clear()
             self._kept = 0
@@ -75,12 +77,12 @@ def steps(encoded: bytes) -> list[bytes]:
     return found
 
 
+@dataclass(eq=False)
 class PrefixCache:
     """The prefixes of the prompts answered for one key and model, with the time they were last served."""
 
-    def __init__(self, kept: int = _KEPT_STEPS) -> None:
-        self._served: dict[bytes, float] = {}
-        self._most = kept
+    kept: int = _KEPT_STEPS
+    _served: dict[bytes, float] = field(init=False, default_factory=dict)
 
     def cached_tokens(self, prefixes: list[bytes], now: float, lifetime_s: float) -> int:
         """The number of cached tokens of a prompt with these prefixes (see `steps`)."""
@@ -94,11 +96,12 @@ class PrefixCache:
         for prefix in reversed(prefixes):
             self._served.pop(prefix, None)
             self._served[prefix] = now
-        if len(self._served) > self._most:
-            for prefix in list(self._served)[: len(self._served) - self._most // 2]:
+        if len(self._served) > self.kept:
+            for prefix in list(self._served)[: len(self._served) - self.kept // 2]:
                 del self._served[prefix]
 
 
+@dataclass(eq=False)
 class MarkedCache:
     """The prefixes that `cache_control` stored for one key and model, as at Anthropic.
 
@@ -106,9 +109,8 @@ class MarkedCache:
     and stores those that end at its marked blocks.
     """
 
-    def __init__(self) -> None:
-        self._until: dict[bytes, tuple[float, float]] = {}
-        """Digest of a prefix -> its lifetime in seconds, and the time at which it ends."""
+    _until: dict[bytes, tuple[float, float]] = field(init=False, default_factory=dict)
+    """Digest of a prefix -> its lifetime in seconds, and the time at which it ends."""
 
     def longest(self, digests: Sequence[bytes], marked: Iterable[int], now: float) -> int:
         """The number of blocks in the longest stored prefix that a request with these marked blocks reads; 0 for none."""

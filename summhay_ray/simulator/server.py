@@ -96,9 +96,9 @@ def _guarded(provider: Provider, work: Work, anthropic: bool = False) -> Handler
     return handle
 
 
-def _created(request: web.Request, is_lost: bool, body: Any) -> web.Response:
+def _created(request: web.Request, made: batches.Batch, body: Any) -> web.Response:
     """The reply to a creation, which is lost with its connection if the fault is drawn."""
-    if is_lost and request.transport is not None:
+    if "batch_lost" in made.faults and request.transport is not None:
         request.transport.abort()
     return web.json_response(body)
 
@@ -130,7 +130,7 @@ def _add_batches(router: web.UrlDispatcher, provider: Provider, prefix: str) -> 
 
     async def create(request: web.Request, key: str) -> web.Response:
         made = held.create(key, await request.read())
-        return _created(request, held.is_reply_lost(made), batches.openai_json(made))
+        return _created(request, made, batches.openai_json(made))
 
     async def listed(request: web.Request, key: str) -> web.Response:
         query = request.query
@@ -167,7 +167,7 @@ def _add_message_batches(router: web.UrlDispatcher, provider: Provider, prefix: 
 
     async def create(request: web.Request, key: str) -> web.Response:
         made = held.create_messages(key, request.headers[_VERSION], await request.read())
-        return _created(request, held.is_reply_lost(made), shown(request, made))
+        return _created(request, made, shown(request, made))
 
     async def listed(request: web.Request, key: str) -> web.Response:
         after, before, limit = (request.query.get(name, "") for name in ("after_id", "before_id", "limit"))

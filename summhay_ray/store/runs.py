@@ -207,6 +207,8 @@ class RunStore:
         if declared is not None:
             self.declared = declared
         self._manifests = Manifests(store.files, run_id)
+        self.batches = BatchRecords(store.files, run_id)
+        """The records of the batches that were submitted for the run."""
 
     @functools.cached_property
     def record(self) -> Mapping[str, Any]:
@@ -272,11 +274,6 @@ class RunStore:
     def money(self) -> MoneyRecords:
         """The run's money records."""
         return MoneyRecords(self.store.files, self.run_id)
-
-    @property
-    def batches(self) -> BatchRecords:
-        """The records of the batches that were submitted for the run."""
-        return BatchRecords(self.store.files, self.run_id)
 
     def log(self) -> LogIndex:
         """An index of the store's log. Raises StoreError or OSError."""

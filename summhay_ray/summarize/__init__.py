@@ -18,7 +18,6 @@ from summhay_ray.summarize.prompting import (
     prompt_identity,
     refuses,
     render,
-    template_hash,
     without_references,
 )
 
@@ -54,7 +53,6 @@ __all__ = [
     "render",
     "shown",
     "strategy_options",
-    "template_hash",
     "without_references",
 ]
 

@@ -20,23 +20,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
 
+from summhay_ray import text as texts
 from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.metrics import read_citations
 from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.summarize.base import Form, Shown, Task
-from summhay_ray.text import (
-    END_MARK,
-    Block,
-    Material,
-    UnusableAnswer,
-    fill,
-    headed,
-    inline,
-    length_before,
-    neutral,
-    text_hash,
-    without_thinking,
-)
+from summhay_ray.text import END_MARK
 
 HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
 """Domain -> the first word of its header lines; `Document` for any other domain."""
@@ -70,10 +59,10 @@ def render(task: Task) -> str:
     The template of a first step is the user's prompt file if there is one, else the built-in prompt for the form and domain, or
     for the form without documents.
     """
-    return fill(_template(task), _values(task))
+    return texts.fill(_template(task), _values(task))
 
 
-def _values(task: Task) -> dict[str, Material | Block | int]:
+def _values(task: Task) -> dict[str, texts.Material | texts.Block | int]:
     """The values of the placeholders."""
     haystack = task.haystack
     section = documents_section(task.shown, haystack.domain)
@@ -91,21 +80,9 @@ def _values(task: Task) -> dict[str, Material | Block | int]:
         "[N_insights]": n_insights(task),
         "[N_words]": task.n_words,
         "[N_notes]": len(task.notes),
-        "[NOTES]": Material("\n\n".join(map(neutral, task.notes))),
-        **{name: inline(text) for name, text in lines.items()},
+        "[NOTES]": texts.Material("\n\n".join(map(texts.neutral, task.notes))),
+        **{name: texts.inline(text) for name, text in lines.items()},
     }
-
-
-def n_shared(task: Task, prompt: str) -> int:
-    """Characters at the beginning of the task's prompt that other tasks share."""
-    if task.shares == "nothing":
-        return 0
-    return len(prompt) if task.shares == "prompt" else length_before(_template(task), _values(task), _BY_QUERY, prompt)
-
-
-def template_hash(task: Task) -> str:
-    """sha256 (hex) of the template that `render` fills for `task`."""
-    return text_hash(_template(task))
 
 
 @functools.lru_cache(maxsize=64)
@@ -116,7 +93,7 @@ def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False)
     """
     parts = [text] if text else [_own(name) for name in _FIRST[form]]
     parts += [_own(name) for name in _FURTHER[form].values()] if steps else []
-    return text_hash("\0".join(parts))
+    return texts.text_hash("\0".join(parts))
 
 
 def check_prompt(text: str) -> None:
@@ -132,9 +109,9 @@ def check_prompt(text: str) -> None:
 
 # Cached, since every query and repeat over a context shows the same documents.
 @functools.lru_cache(maxsize=32)
-def documents_section(shown: tuple[Shown, ...], domain: str) -> Block:
+def documents_section(shown: tuple[Shown, ...], domain: str) -> texts.Block:
     """The documents, in the order shown, with the header lines of the domain."""
-    return headed(((one.number, one.text) for one in shown), HEADER_WORDS.get(domain, "Document"))
+    return texts.headed(((one.number, one.text) for one in shown), HEADER_WORDS.get(domain, "Document"))
 
 
 def n_insights(task: Task) -> int:
@@ -168,15 +145,20 @@ def _own(name: str) -> str:
 
 async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
     """The model's answer to the prompt of the task's step, or the reason for its absence."""
-    prompt = render(task)
+    template, values = _template(task), _values(task)
+    prompt = texts.fill(template, values)
+    # Characters at the beginning of the prompt that other tasks share.
+    shared = len(prompt) if task.shares == "prompt" else 0
+    if task.shares == "documents":
+        shared = texts.length_before(template, values, _BY_QUERY, prompt)
     request = Request(
         model=task.model,
         messages=prompt,
         sampling=task.sampling,
-        prompt_hash=template_hash(task),
+        prompt_hash=texts.text_hash(template),
         sample=task.sample,
         lookup=task.lookup,
-        shared=n_shared(task, prompt),
+        shared=shared,
     )
     return final(await ask(request))
 
@@ -187,8 +169,8 @@ def final(outcome: Outcome[RawAnswer]) -> Outcome[RawAnswer]:
         return outcome
     raw = outcome.value
     try:
-        text = without_thinking(raw.text)
-    except UnusableAnswer as error:
+        text = texts.without_thinking(raw.text)
+    except texts.UnusableAnswer as error:
         return Malformed(error.error, str(error), raw.key, raw.attempts, raw.usd_micros)
     return outcome if text == raw.text else replace(outcome, value=replace(raw, text=text))
 

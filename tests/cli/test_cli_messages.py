@@ -170,14 +170,14 @@ def test_what_cannot_be_read_is_not_the_targets_fault(finished: object, tmp_path
     def unread(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, "Input/output error", "/elsewhere/block")
 
-    monkeypatch.setattr("summhay_ray.api.stores.write_tables", unread)
+    monkeypatch.setattr("summhay_ray.store.write_tables", unread)
     with pytest.raises(OSError, match="Input/output error"):
         api.export_tables(finished.run, tmp_path / "out", str(finished.store))  # type: ignore[attr-defined]
 
     def unwritten(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, "Input/output error", str(tmp_path / "out" / "judgments"))
 
-    monkeypatch.setattr("summhay_ray.api.stores.write_tables", unwritten)
+    monkeypatch.setattr("summhay_ray.store.write_tables", unwritten)
     with pytest.raises(UserError, match="no table can be written there"):
         api.export_tables(finished.run, tmp_path / "out", str(finished.store))  # type: ignore[attr-defined]
 

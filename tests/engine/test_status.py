@@ -170,7 +170,7 @@ def test_a_run_is_running_in_the_list_though_it_began_after_the_others_were_look
         begun.append(start(run, None))
         return seen
 
-    monkeypatch.setattr(status_room, "open_sessions", later)
+    monkeypatch.setattr(status_room.storage, "open_sessions", later)
     (entry,) = entries(run.store)
     assert entry.status == status(run).status == "running"
     begun[0].end("done")

@@ -248,7 +248,7 @@ def test_while_no_ceiling_can_be_written_nothing_is_sent_and_then_it_goes_on(
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "AGAIN_S", 0.01)
-    write, failures = room.service._record, [OSError(28, "No space left on device")] * 3
+    write, failures = room.service.record, [OSError(28, "No space left on device")] * 3
 
     def record(money: MoneyRecord) -> None:
         if failures:
@@ -256,7 +256,7 @@ def test_while_no_ceiling_can_be_written_nothing_is_sent_and_then_it_goes_on(
             raise failures.pop()
         write(money)
 
-    room.service._record = record
+    room.service.record = record
     assert isinstance(room.one()[0], Answer) and not failures and room.money == (REAL, 0)
 
 
@@ -268,7 +268,7 @@ def test_a_session_ends_though_no_ceiling_can_be_written(room: Room, provider: F
         raise OSError(28, "No space left on device")
 
     async def scene() -> None:
-        room.service._record = record
+        room.service.record = record
         asking = asyncio.ensure_future(room.gateway.complete(request()))
         while not tried:
             await asyncio.sleep(0.005)

@@ -11,7 +11,7 @@ from summarize_tasks import build_task
 from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Outcome, Refusal
 from summhay_ray.plugins import UnknownName
-from summhay_ray.summarize import Task, local_models, make_summarizer, render, template_hash
+from summhay_ray.summarize import Task, local_models, make_summarizer, prompt_identity, render
 
 pytestmark = pytest.mark.core
 
@@ -35,9 +35,12 @@ def test_one_request_with_every_field_of_the_task() -> None:
         asked.append(request)
         return answer
 
-    task: Task = replace(build_task(), model="openai/gpt-4o", sampling={"temperature": 0}, sample=3, lookup="summary_x")
+    task: Task = replace(
+        build_task(prompt="[DOCUMENTS] [QUERY]"), model="openai/gpt-4o", sampling={"temperature": 0}, sample=3, lookup="summary_x"
+    )
     assert asyncio.run(make_summarizer().summarize(task, ask)) == answer
-    assert asked == [Request("openai/gpt-4o", render(task), {"temperature": 0}, template_hash(task), 3, "summary_x")]
+    prompt_hash = prompt_identity("[DOCUMENTS] [QUERY]")
+    assert asked == [Request("openai/gpt-4o", render(task), {"temperature": 0}, prompt_hash, 3, "summary_x")]
 
 
 def test_what_is_no_answer_passes_unchanged() -> None:

@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,15 +118,15 @@ class LexicalCoverage:
         return json.dumps(list(map(int, needed)))
 
 
+@dataclass(eq=False)
 class EmbeddedCoverage:
     """Judges by cosines of sentence vectors (all-MiniLM-L6-v2), and labels by their words. Needs the extra `embed`."""
 
     name: ClassVar[str] = "offline/coverage-embed"
     revision: ClassVar[str] = "3"
 
-    def __init__(self) -> None:
-        self._kept: dict[str, Any] = {}
-        self._encoder: Any = None
+    _kept: dict[str, Any] = field(init=False, default_factory=dict)
+    _encoder: Any = field(init=False, default=None)
 
     def answer(self, request: Request) -> str:
         """A JSON list with 0 or 1 for each passage. Raises LookupError for any other prompt, or if the extra is missing."""

@@ -13,16 +13,9 @@ import polars as pl
 from pydantic import BeforeValidator, Field
 
 from summhay_ray import benchmark
+from summhay_ray.benchmarks.coverage import evaluators as evaluating
 from summhay_ray.benchmarks.coverage import questions
-from summhay_ray.benchmarks.coverage.evaluators import (
-    VERSION,
-    EmbeddedCoverage,
-    LexicalCoverage,
-    chunk_question,
-    verdict,
-    verdicts,
-    whole_question,
-)
+from summhay_ray.benchmarks.coverage.evaluators import verdicts
 from summhay_ray.benchmarks.coverage.questions import Question
 from summhay_ray.benchmarks.summarizing import NoAnswers
 from summhay_ray.local_models import check_models
@@ -32,7 +25,7 @@ from summhay_ray.text import chunks, count_tokens
 SAMPLED = "questions.jsonl"
 """The input that holds the questions: they identify a run, whichever spec they were drawn from."""
 ALL = "all"
-OFFLINE = (LexicalCoverage.name, EmbeddedCoverage.name)
+OFFLINE = (evaluating.LexicalCoverage.name, evaluating.EmbeddedCoverage.name)
 JUDGED, REFERENCES, QUERY, CONSTRUCTION = "judged", "references", "the query's words", "by construction"
 """The basis of a verdict: a model's judgment, the references, or the query alone. "by construction": the reference is the
 whole context, so nothing is measured."""
@@ -70,7 +63,7 @@ class CoverageSpec(benchmark.Spec):
             EvaluatorSpec, BeforeValidator(benchmark.ModelSpec.entry, json_schema_input_type=benchmark.Text | EvaluatorSpec)
         ]
     ] = Field(
-        default=[EvaluatorSpec(model=LexicalCoverage.name)],
+        default=[EvaluatorSpec(model=evaluating.LexicalCoverage.name)],
         min_length=1,
         description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
     )
@@ -103,7 +96,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
     stages = (benchmark.Stage("chunk", output_tokens=150, example="# Final Score\n1"),)
     tables = (VERDICTS,)
     counted = benchmark.Counted("questions", prefix="v")
-    own_models = (LexicalCoverage, EmbeddedCoverage)
+    own_models = (evaluating.LexicalCoverage, evaluating.EmbeddedCoverage)
 
     def __init__(self, spec: CoverageSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
@@ -121,7 +114,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         _ = self._questions
         identity = super().identity()
         spec = {name: value for name, value in identity["spec"].items() if name not in ("of", "overrides", "sample")}
-        return {**identity, "spec": spec, "prompt": VERSION}
+        return {**identity, "spec": spec, "prompt": evaluating.VERSION}
 
     def items(self) -> Iterator[benchmark.Item]:
         """One item per question, evaluator by evaluator."""
@@ -152,8 +145,8 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         judged = []
         for number in self._kept(question, len(texts)):
             try:
-                reply = await ask("chunk", chunk_question(texts[number - 1], question.query))
-                needed = verdict(reply.text)
+                reply = await ask("chunk", evaluating.chunk_question(texts[number - 1], question.query))
+                needed = evaluating.verdict(reply.text)
                 if needed is None:
                     raise benchmark.Unreadable(reply, "# Final Score and 0 or 1 below it")
             except benchmark.NoReply as none:
@@ -164,7 +157,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
 
     async def _whole(self, question: Question, texts: Sequence[str], ask: benchmark.Ask) -> list[tuple[int, bool, str]]:
         """Like `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
-        reply = await ask("chunk", whole_question(texts, question.query, question.references))
+        reply = await ask("chunk", evaluating.whole_question(texts, question.query, question.references))
         if ask.planning:
             return []
         needed = verdicts(reply.text)
@@ -196,6 +189,11 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         bases = pl.concat([items.select(named), wanted.select(named)]).group_by(*by).agg(pl.col("basis").unique().sort())
         one_group = items["group"].unique().to_list() == [""] and wanted.height
         coverage = (whole if one_group else pl.concat([groups, whole])).join(sizes, on=by, how="left").join(bases, on=by)
+        tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
+        placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
+        places = pl.DataFrame()
+        if verdicts.height:
+            places = benchmark.mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")
         order = pl.col("group") == ALL
         return {
             "coverage": coverage.sort("evaluator", order, "group").select(
@@ -205,7 +203,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
                 *("coverage", "coverage_low", "coverage_high", "coverage_reason", "coverage_floor", "chunks", "n", "n_expected"),
             ),
             "agreement": _agreement(verdicts.filter(measured)),
-            "places": _places(verdicts),
+            "places": places,
         }
 
     def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
@@ -295,14 +293,6 @@ def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
         rows.append({"evaluator": one, "other": other, "same": same, "kappa": kappa(confusion), "n": n})
     schema = {"evaluator": pl.String, "other": pl.String, "same": pl.Float64, "kappa": pl.Float64, "n": pl.Int64}
     return pl.DataFrame(rows, schema=schema)
-
-
-def _places(verdicts: pl.DataFrame) -> pl.DataFrame:
-    if verdicts.is_empty():
-        return pl.DataFrame()
-    tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
-    placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
-    return benchmark.mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")
 
 
 def coverage_fields(spec: Path, fields: Mapping[str, Any], given: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -36,7 +36,15 @@ def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str
     that also cites the decision in full.
     """
     full = _any_of({decision.title, decision.citation, *forms})
-    parties = _parties(decision.title)
+    # The short names of a decision: each party of several words, and a party's last word if it is a proper name (`Brandt`, not
+    # `Board`).
+    parties = set()
+    for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", decision.title)):
+        *first, last = party.split() or [""]
+        if first:
+            parties.add(party.strip())
+        if last[:1].isupper() and len(last) >= _LEAST_NAME and last.casefold().strip(".,") not in _OFFICES:
+            parties.add(last)
     short = _any_of(parties)
     volume = re.fullmatch(r"(\d+\s+\S.*?)\s+\d+", decision.citation)
     at_page = re.compile(rf"\b{_spaced_pattern(volume[1])},?\s+at\s") if volume else None
@@ -69,16 +77,3 @@ def _any_of(names: Iterable[str]) -> re.Pattern[str]:
 
 def _spaced_pattern(name: str) -> str:
     return r"\s+".join(map(re.escape, name.split()))
-
-
-def _parties(title: str) -> set[str]:
-    """The short names of a decision: each party of several words, and a party's last word if it is a proper name (`Brandt`, not
-    `Board`)."""
-    names = set()
-    for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", title)):
-        *first, last = party.split() or [""]
-        if first:
-            names.add(party.strip())
-        if last[:1].isupper() and len(last) >= _LEAST_NAME and last.casefold().strip(".,") not in _OFFICES:
-            names.add(last)
-    return names

@@ -109,7 +109,11 @@ def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
 def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
     """Give the inputs what is not a file of the spec's folder: a file of the hub, our sample, or a run's records."""
     if isinstance(entry, HubSpec):
-        inputs.give(name, _hub_file(entry, name.rpartition("/")[2]))
+        try:
+            content = read_file(hub_path(entry.hub, name.rpartition("/")[2], entry.revision))
+        except UserError as error:
+            raise SpecError(f"spec: data: {error}") from error
+        inputs.give(name, content)
     elif entry.startswith(SAMPLE):
         folder = resources.files("summhay_ray.benchmarks.ethic").joinpath("sample")
         known = sorted(f"{SAMPLE}{file.name.removesuffix('.jsonl')}" for file in folder.iterdir() if file.name.endswith(".jsonl"))
@@ -124,13 +128,6 @@ def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
         if MADE.name not in run.declared:
             raise SpecError(f"spec: data: {run_id} is of kind {run.record.get('kind')}; give a run of kind ethic_build")
         inputs.give(name, jsonl(run.table(MADE.name).to_dicts()))
-
-
-def _hub_file(entry: HubSpec, file: str) -> bytes:
-    try:
-        return read_file(hub_path(entry.hub, file, entry.revision))
-    except UserError as error:
-        raise SpecError(f"spec: data: {error}") from error
 
 
 def read_records(content: bytes, name: str) -> list[Record]:

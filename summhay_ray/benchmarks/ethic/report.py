@@ -44,7 +44,19 @@ def sections(scores: Tables) -> Iterator[Section]:
         "such as its Attributing.",
     )
     yield Section("Table 3", text=_UNITS, table=table_3(scores["overall"]), notes=notes)
-    yield Section("Table A", text=f"By domain. {_UNITS}", table=table_a(scores["tasks"]), more=True)
+    names = _published()["columns"]
+    n = sum(sum(domains.values()) for domains in COUNTS.values())
+    paper = [
+        {"model": model, "from": "paper", **dict(zip(names, values, strict=True)), "n": n}
+        for model, values in _published()["domains"].items()
+    ]
+    column = pl.concat_str("task", "domain", separator="/").alias("column")
+    yield Section(
+        "Table A",
+        text=f"By domain. {_UNITS}",
+        table=_typed([*_own_rows(scores["tasks"].with_columns(column), names), *paper], names),
+        more=True,
+    )
     yield Section(
         "What became of the answers",
         text="cut: at max_tokens. unparsed: no readable answer. over_length: the prompt exceeds the model's window.",
@@ -101,18 +113,6 @@ def table_3(overall: pl.DataFrame) -> pl.DataFrame:
         }
         rows.append({"model": model, "from": "paper, from Table A", **means, "n": n})
     return _typed(rows, _TASKS)
-
-
-def table_a(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Table A: Table 3 by domain; our rows cover only the paper's domains."""
-    names = _published()["columns"]
-    n = sum(sum(domains.values()) for domains in COUNTS.values())
-    paper = [
-        {"model": model, "from": "paper", **dict(zip(names, values, strict=True)), "n": n}
-        for model, values in _published()["domains"].items()
-    ]
-    column = pl.concat_str("task", "domain", separator="/").alias("column")
-    return _typed([*_own_rows(tasks.with_columns(column), names), *paper], names)
 
 
 def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -81,6 +81,10 @@ class Task:
 
 def measured(tables: Tables, settings: Settings) -> Tables:
     tasks = list(_tasks(tables, settings))
+    tokens = pl.col("tokens")
+    figures = [tokens.mean().alias("mean"), *(tokens.quantile(q, "linear").alias(f"q{100 * q:.0f}") for q in (0.25, 0.75))]
+    over = (tokens > pl.col("budget")).sum().cast(pl.Int64).alias("over_budget")
+    counts = [over, (tokens == 0).sum().cast(pl.Int64).alias("empty"), pl.len().cast(pl.Int64).alias("n")]
     return {
         "correlations": _frame([row for task in tasks for row in _correlations(task)], CORRELATIONS),
         "differences": _frame([row for task in tasks for row in _differences(task)], DIFFERENCES),
@@ -88,7 +92,10 @@ def measured(tables: Tables, settings: Settings) -> Tables:
         "levels": _frame([row for task in tasks for row in _levels(task)], LEVELS),
         "choices": _frame([row for task in tasks for row in _choices(task, settings)], CHOICES),
         "metrics": _frame(list(_metrics(tables, settings)), METRICS),
-        "lengths": _lengths(tables["extracts"]),
+        "lengths": tables["extracts"]
+        .group_by("dataset", "method", "budget")
+        .agg(*figures, *counts)
+        .sort("dataset", "method", "budget"),
         "positions": _positions(tables["extracts"]),
     }
 
@@ -421,15 +428,6 @@ def _metrics(tables: Tables, settings: Settings) -> Iterator[dict[str, Any]]:
         names = {"dataset": dataset, "criterion": criterion, "metric": metric}
         figures = _figures(correlated, boot.of(ratings), boot)
         yield {**names, **figures, "n": correlated.n, "n_expected": len(human), "reason": correlated.reason}
-
-
-def _lengths(extracts: pl.DataFrame) -> pl.DataFrame:
-    """Table 5: tokens of the extracts, one row per dataset, method and budget."""
-    tokens = pl.col("tokens")
-    figures = [tokens.mean().alias("mean"), *(tokens.quantile(q, "linear").alias(f"q{100 * q:.0f}") for q in (0.25, 0.75))]
-    over = (tokens > pl.col("budget")).sum().cast(pl.Int64).alias("over_budget")
-    counts = [over, (tokens == 0).sum().cast(pl.Int64).alias("empty"), pl.len().cast(pl.Int64).alias("n")]
-    return extracts.group_by("dataset", "method", "budget").agg(*figures, *counts).sort("dataset", "method", "budget")
 
 
 def _positions(extracts: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,6 @@
 """The report sections of a run: Tables 2 to 5 and Figures 2, 3 and 8 of the paper, with intervals."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 
@@ -23,9 +22,13 @@ FULL_TEXT = (
 )
 
 
+_BUDGET = pl.when(pl.col("budget") > 0).then(pl.col("budget"))
+"""The budget; null for the full document."""
+
+
 def sections(scores: Tables) -> Iterator[Section]:
     if scores["choices"].height:
-        table = scores["choices"].with_columns(_budget())
+        table = scores["choices"].with_columns(_BUDGET)
         units = {"usd": "$ a pair", "share": "%"}
         yield Section("Full document or extract", f"{FULL_TEXT} {CHOICES_TEXT} {INTERVALS}", table, units)
     if scores["metrics"].height:
@@ -39,7 +42,7 @@ def sections(scores: Tables) -> Iterator[Section]:
             continue
         curve = cells.filter(pl.col("budget") > 0)
         # Kendall's tau-b is in the scores.
-        shown = _only_several(_without(cells, "kendall")).with_columns(_budget())
+        shown = _only_several(_without(cells, "kendall")).with_columns(_BUDGET)
         shown = shown if any(cells["reason"].to_list()) else shown.drop("reason")
         yield Section(
             f"Correlation with people: {task}",
@@ -54,7 +57,8 @@ def sections(scores: Tables) -> Iterator[Section]:
             title = f"{name.capitalize()} by length: {task}"
             # The full document as a horizontal line, as in the paper's figure.
             levels = cells.filter(pl.col("budget") == 0).drop("budget").join(curve.select("budget").unique(), how="cross")
-            both = pl.concat([_only(levels.sort("method", "budget"), name), _only(curve, name)])
+            columns = ("method", "budget", name, f"{name}_low", f"{name}_high", "n", "n_expected")
+            both = pl.concat(cells.select(columns) for cells in (levels.sort("method", "budget"), curve))
             yield Section(title, INTERVALS, both, chart=Chart.line("budget", name, "method"), more=True)
         priced = cells.filter(pl.col("usd").is_not_null() & pl.col("pearson").is_not_null())
         if priced.height > 1:
@@ -106,10 +110,6 @@ def _more(scores: Tables) -> Iterator[Section]:
         )
 
 
-def _budget() -> Any:
-    return pl.when(pl.col("budget") > 0).then(pl.col("budget"))
-
-
 def _only_several(cells: pl.DataFrame) -> pl.DataFrame:
     """The cells without the counts of samples if every rating is one answer or an expectation."""
     several = (cells["samples_expected"] > cells["n"]).any()
@@ -118,7 +118,3 @@ def _only_several(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _without(table: pl.DataFrame, name: str) -> pl.DataFrame:
     return table.drop(name, f"{name}_low", f"{name}_high")
-
-
-def _only(table: pl.DataFrame, name: str) -> pl.DataFrame:
-    return table.select("method", "budget", name, f"{name}_low", f"{name}_high", "n", "n_expected")

@@ -32,7 +32,19 @@ def sections(scores: Tables, collection: Collection, token_budget: int | None = 
     if measured and summaries["retriever"].count():
         listed.append(_as_printed(summaries, measured))
     if ratings.height:
-        listed.append(_ratings(ratings))
+        figures = ("rating", "rating_low", "rating_high", "rating_reason", "rating_floor", "pooled")
+        several = ["rater"] if ratings["rater"].n_unique() > 1 else []
+        listed.append(
+            Section(
+                "G-EVAL by criterion",
+                text="Rating: each query counts once, with its best reference or the mean over references, as the spec says. "
+                "Pooled: the mean over all readable answers, as in the release; empty where ratings are weighed by log "
+                "probabilities. Queries with a failed rating are in neither. samples: answers that could be read, of "
+                "samples_expected that were asked for.",
+                table=ratings.select(*SYSTEM, *several, "criterion", "n", "n_expected", *figures, "samples", "samples_expected"),
+                more=True,
+            )
+        )
     counts = f"{len(collection.documents)} documents, {len(collection.queries)} queries."
     listed.append(Section("The collection", text=f"{counts} {collection.attribution}".strip(), notes=collection.warnings))
     return listed
@@ -121,16 +133,3 @@ def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
     units = {name: "%" for name in table.columns if ": " in name and NAMES["geval"] not in name}
     text = "One row per retriever and k; n is that of the model and metric with the fewest scored summaries."
     return Section("As in Tables 3 and 4, by model", text=text, table=table, units=units, more=True)
-
-
-def _ratings(frame: pl.DataFrame) -> Section:
-    figures = ("rating", "rating_low", "rating_high", "rating_reason", "rating_floor", "pooled")
-    several = ["rater"] if frame["rater"].n_unique() > 1 else []
-    return Section(
-        "G-EVAL by criterion",
-        text="Rating: each query counts once, with its best reference or the mean over references, as the spec says. Pooled: the "
-        "mean over all readable answers, as in the release; empty where ratings are weighed by log probabilities. Queries with a "
-        "failed rating are in neither. samples: answers that could be read, of samples_expected that were asked for.",
-        table=frame.select(*SYSTEM, *several, "criterion", "n", "n_expected", *figures, "samples", "samples_expected"),
-        more=True,
-    )

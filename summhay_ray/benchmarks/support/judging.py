@@ -84,16 +84,15 @@ class Case:
     """The free judge's opinion on every pair; None while planning."""
 
 
+_NO_WORDS = Failed("no_words", "the bullet cites and says nothing; correct the answer")
+
+
 def free_opinion(free: Supports, bullet: int, document: int) -> Outcome[Opinion]:
     if free.foreign[bullet]:
         return Failed("other_language", "the bullet is in another language than the documents; name a model as the judge")
     if free.blank[bullet]:
-        return _blank()
+        return _NO_WORDS
     return Answer(Opinion(round(float(free.values[bullet, document]), 4), SUPPORT_JUDGE, free.evidence[bullet][document]))
-
-
-def _blank() -> Failed:
-    return Failed("no_words", "the bullet cites and says nothing; correct the answer")
 
 
 @dataclass
@@ -174,7 +173,7 @@ class Judging:
         for (bullet, _), some in zip(pairs, read, strict=True):
             value, passage = max(((next(values), passage) for passage in some), key=lambda one: one[0], default=(0.0, ""))
             blank = self.case.free is not None and self.case.free.blank[bullet]
-            found.append(_blank() if blank else Answer(Opinion(round(value, 4), name, passage)))
+            found.append(_NO_WORDS if blank else Answer(Opinion(round(value, 4), name, passage)))
         return found
 
     def _chosen(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:

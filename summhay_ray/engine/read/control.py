@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from summhay_ray import store as storage
 from summhay_ray.engine.read.status import driver_of, left_by_driver
 from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.run.batch_queue import BatchQueue
@@ -14,27 +15,13 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets, margins_of
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import (
-    RUN,
-    WATCH_S,
-    Money,
-    MoneyRecord,
-    RunStore,
-    Store,
-    ask_to_stop,
-    begin_session,
-    has_ended,
-    is_batch,
-    living,
-    running_drivers,
-)
 
 POLL_EVERY_S = 0.25
 STOPS_WITHIN_S = 60.0
 """A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 
 
-def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S, *, cancel_batches: bool = False) -> str:
+def stop(run: storage.RunStore, wait_s: float = STOPS_WITHIN_S, *, cancel_batches: bool = False) -> str:
     """Ask the run's driver to stop, wait until it has (with its calls in flight answered), and return it: `on HOST, pid N`.
 
     `cancel_batches`: then cancel its batches, whether it has a driver or not (without one, an empty string is returned).
@@ -51,12 +38,12 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S, *, cancel_batches: bool 
     return driver
 
 
-def _cancel_batches(run: RunStore) -> None:
+def _cancel_batches(run: storage.RunStore) -> None:
     """Cancel the run's batches, wait for their ends, and store and book what they have answered."""
     workload = workload_of(run)
     settings = workload.models.settings()
     limits = {name: model.limits for name, model in settings.items() if not model.local}
-    session = begin_session(run.store.files, run.run_id, paying=True)
+    session = storage.begin_session(run.store.files, run.run_id, paying=True)
 
     async def cancel() -> None:
         service = ledger_of(run, session.number, Budgets(margins=margins_of(settings)), limits)
@@ -73,14 +60,14 @@ def _cancel_batches(run: RunStore) -> None:
         heartbeat.how = "done"
 
 
-def _stop(run: RunStore, start: StartRecord | None, wait_s: float) -> str:
+def _stop(run: storage.RunStore, start: StartRecord | None, wait_s: float) -> str:
     driver, _ = driver_of(run, start)
     if not driver or start is None:
         raise UserError(f"run {run.run_id} is not running; nothing to stop")
     files, session, until = run.store.files, start["session"], time.monotonic() + wait_s
-    ask_to_stop(files, session)
-    while not has_ended(files, session):
-        if not living(files, [session], WATCH_S) and not has_ended(files, session):
+    storage.ask_to_stop(files, session)
+    while not storage.has_ended(files, session):
+        if not storage.living(files, [session], storage.WATCH_S) and not storage.has_ended(files, session):
             raise UserError(f"run {run.run_id}: its driver ({driver}) gives no sign of life; run again to go on, nothing is lost")
         if time.monotonic() > until:
             raise UserError(
@@ -90,9 +77,9 @@ def _stop(run: RunStore, start: StartRecord | None, wait_s: float) -> str:
     return driver
 
 
-def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
+def left_of_going(store: storage.Store, run_id: str) -> dict[str, Any] | None:
     """The remaining work in the driver's report of a running run; None if it is not running or there is no report yet."""
-    run = RunStore(store, run_id)
+    run = storage.RunStore(store, run_id)
     start = History(run).start
     return left_by_driver(run, start) if driver_of(run, start)[0] else None
 
@@ -112,22 +99,22 @@ class ReleaseResult:
         return asdict(self)
 
 
-def release(run: RunStore) -> ReleaseResult:
+def release(run: storage.RunStore) -> ReleaseResult:
     """Release the run's uncertain money. Raises UserError while a driver of the run is running, StoreError, OSError."""
     files = run.store.files
-    for driver in running_drivers(files, run.run_id):
+    for driver in storage.running_drivers(files, run.run_id):
         raise UserError(f"run {run.run_id} is at work ({driver}); release its money when it has ended")
     # A driver that begins meanwhile waits for the end of this session.
-    session = begin_session(files, run.run_id, paying=False)
+    session = storage.begin_session(files, run.run_id, paying=False)
     try:
         records, index = run.money, run.log()
-        money = Money.of(records.take_over(session.number), run.run_id, index)
+        money = storage.Money.of(records.take_over(session.number), run.run_id, index)
         if any(money.uncertain.values()):
             # Batches are no doubt: their outcome will be known.
-            batches = {key: call for key, call in money.calls.items() if is_batch(key)}
+            batches = {key: call for key, call in money.calls.items() if storage.is_batch(key)}
             ceiling = money.spent + money.reserved
-            records.append(MoneyRecord(session.number, True, money.spent, money.charged, calls=batches, ceiling=ceiling))
+            records.append(storage.MoneyRecord(session.number, True, money.spent, money.charged, calls=batches, ceiling=ceiling))
     finally:
         session.end("done")
     usd = dollars_of(run, money_of(run, index), alive={}).usd(History(run).budget_usd)
-    return ReleaseResult(run.run_id, money.uncertain[RUN] / MICROS, usd)
+    return ReleaseResult(run.run_id, money.uncertain[storage.RUN] / MICROS, usd)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from summhay_ray import store as storage
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
@@ -29,19 +30,6 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
 from summhay_ray.sections import html_of
-from summhay_ray.store import (
-    FORMAT,
-    LogIndex,
-    Money,
-    RunStore,
-    Store,
-    StoreError,
-    how_ended,
-    living,
-    open_sessions,
-    read_session,
-    told_by,
-)
 
 ENDED = ("imported", "done", "partial", "budget", "limited")
 """The statuses of runs that have come to an end."""
@@ -94,7 +82,7 @@ class StatusResult:
     batches: Mapping[str, Any] | None = None
     """The run's batches: how many were `submitted`, are `in_progress` and `done`; the `requests` in those in progress, the
     `answered` ones in those done; when the `oldest` in progress was submitted (ISO 8601, UTC). None without batches."""
-    store_format: int = FORMAT
+    store_format: int = storage.FORMAT
     """The version of the store's format."""
     began: str = ""
     """When the run was created (ISO 8601, UTC)."""
@@ -129,15 +117,15 @@ class RunEntry:
     """Size of its tables and commits. Answers are not included: they belong to the store."""
 
 
-def entries(store: Store) -> list[RunEntry]:
+def entries(store: storage.Store) -> list[RunEntry]:
     """All runs of the store, newest first. Raises StoreError if the log cannot be read."""
     runs, index = [], store.log()
     try:
         # All drivers that have not ended are watched at the same time.
-        numbers = [record.number for record in open_sessions(store.files)]
-        living_now = living(store.files, numbers)
+        numbers = [record.number for record in storage.open_sessions(store.files)]
+        living_now = storage.living(store.files, numbers)
         alive = {number: number in living_now for number in numbers}
-    except StoreError:
+    except storage.StoreError:
         # If a driver's record is damaged, each run looks for its own driver.
         alive = {}
     for run_id in store.run_ids():
@@ -173,9 +161,9 @@ class _Standing:
 
 
 def _standing(
-    run: RunStore,
+    run: storage.RunStore,
     benchmark: type[Workload[Any]] | None,
-    index: LogIndex,
+    index: storage.LogIndex,
     history: History,
     alive: Mapping[int, bool] | None = None,
 ) -> _Standing:
@@ -201,7 +189,7 @@ def _standing(
     return _Standing(state, cells, claims, stop, driver)
 
 
-def status(run: RunStore) -> StatusResult:
+def status(run: storage.RunStore) -> StatusResult:
     """The status of a run. Raises StoreError, for example where its tables cannot be read."""
     check_record(run)
     run = RunSnapshot(run.at())
@@ -216,12 +204,12 @@ def status(run: RunStore) -> StatusResult:
     for kind, digest in sorted(set(() if benchmark is None else benchmark.objects(run))):
         try:
             run.store.get_object(kind, digest)
-        except StoreError as error:
+        except storage.StoreError as error:
             damaged.append(str(error))
     if index.damaged:
         mend = f"run `summhay doctor --store {run.store.uri}`"
         damaged.append(f"{index.damaged} records of the answers' log are damaged: {mend}")
-    money = Money.of(money_record, run.run_id, index)
+    money = storage.Money.of(money_record, run.run_id, index)
     now = _standing(run, benchmark, index, history)
     open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
     left = None
@@ -261,7 +249,7 @@ def status(run: RunStore) -> StatusResult:
     )
 
 
-def driver_of(run: RunStore, start: StartRecord | None, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
+def driver_of(run: storage.RunStore, start: StartRecord | None, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
     """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown.)
 
     `alive`: see `_standing`.
@@ -269,16 +257,16 @@ def driver_of(run: RunStore, start: StartRecord | None, alive: Mapping[int, bool
     if start is None:
         return "", ""
     files, session = run.store.files, start["session"]
-    how = how_ended(files, session)
+    how = storage.how_ended(files, session)
     known = alive or {}
-    if how is None and (known[session] if session in known else living(files, [session])):
-        record = read_session(files, session)
+    if how is None and (known[session] if session in known else storage.living(files, [session])):
+        record = storage.read_session(files, session)
         return "" if record is None else record.where, ""
     return "", how or "dead"
 
 
 def _left(
-    run: RunStore,
+    run: storage.RunStore,
     benchmark: type[Workload[Any]] | None,
     now: _Standing,
     start: StartRecord | None,
@@ -301,9 +289,9 @@ def _left(
     return unknown
 
 
-def left_by_driver(run: RunStore, start: StartRecord | None) -> dict[str, Any] | None:
+def left_by_driver(run: storage.RunStore, start: StartRecord | None) -> dict[str, Any] | None:
     """The remaining work in the last report of a start's driver; None if there is no report or it lacks the calls."""
-    told = None if start is None else told_by(run.store.files, start["session"], ToldRecord)
+    told = None if start is None else storage.told_by(run.store.files, start["session"], ToldRecord)
     return None if told is None or told["left"]["calls"] is None else {**told["left"]}
 
 

@@ -314,9 +314,9 @@ class Dispatcher:
             async with asyncio.TaskGroup() as self._batches:
                 self._feeding = len(feeds)
                 for feed in feeds:
-                    self._batches.create_task(self._take_all(feed))
+                    self._batches.create_task(self._take(feed))
                 if self._parked is not None:
-                    self._batches.create_task(self._take(self._parked.feed(self.is_drained)))
+                    self._batches.create_task(self._take(self._parked.feed(self.is_drained), is_counted=False))
         except BaseExceptionGroup as errors:
             first = errors.exceptions[0]
             raise first from first.__cause__
@@ -325,23 +325,23 @@ class Dispatcher:
         """Whether none of a queue's items waits or is in progress, and none comes except from the parked ones."""
         return not self._feeding and (queue not in self._queues or self._queues[queue].is_drained)
 
-    async def _take_all(self, feed: AsyncGenerator[Sequence[WorkItem], None]) -> None:
-        await self._take(feed)
-        self._feeding -= 1
-        if self._parked is not None:
-            self._parked.look()
-
-    async def _take(self, feed: AsyncGenerator[Sequence[WorkItem], None]) -> None:
+    async def _take(self, feed: AsyncGenerator[Sequence[WorkItem], None], is_counted: bool = True) -> None:
+        """Put the items of a feed into their queues. `is_counted`: whether it is one of `_feeding`."""
+        queues = self._queues.values()
         async with contextlib.aclosing(feed):
             async for block in feed:
                 for work in block:
                     self._queues[work.item.queue].put(work)
                 self.pump()
-                while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):
-                    if all(queue.closed for queue in self._queues.values()):
-                        return
+                while all(queue.closed or queue.waiting >= AHEAD for queue in queues) and not all(one.closed for one in queues):
                     self._moved.clear()
                     await self._moved.wait()
+                if all(queue.closed for queue in queues):
+                    break
+        if is_counted:
+            self._feeding -= 1
+            if self._parked is not None:
+                self._parked.look()
 
     def of(self, kind: Kind) -> list[ItemQueue]:
         """The queues that send to workers of this kind."""

@@ -66,13 +66,22 @@ def read(prompt: str) -> Question:
         if length:
             words = int(length.group(1))
             query = _OURS["Question"].search(asked)
+            first = max((number for number, _ in documents), default=0) + 1
+            paragraphs = [part for part in _PARAGRAPH.split(notes[1] if notes else "") if part.strip()]
             return Question(
-                _with_answers(documents, notes[1] if notes else ""),
+                (*documents, *((first + place, text) for place, text in enumerate(paragraphs))),
                 query.group(1) if query else asked,
                 max(1, words // _WORDS_A_SENTENCE),
                 n_words=words,
             )
-        return Question(_with_bullets(documents, notes[1] if notes else ""), *_asked(asked))
+        texts = {number: [text] for number, text in documents}
+        for line in (notes[1] if notes else "").splitlines():
+            statement = _CITED.sub("", line).strip().lstrip("-*• ")
+            for cited in _CITED.findall(line):
+                for number in cited.split(","):
+                    texts.setdefault(int(number), []).append(statement)
+        # One paragraph each, so that no bullet continues the line before it.
+        return Question(tuple((number, "\n\n".join(parts)) for number, parts in texts.items()), *_asked(asked))
     found = list(_HEADER.finditer(prompt))
     if not found:
         return Question((), *_asked(prompt))
@@ -95,25 +104,6 @@ def _documents(text: str) -> tuple[tuple[int, str], ...]:
     found = list(_HEADER.finditer(text))
     ends = [header.start() for header in found[1:]] + [len(text)]
     return tuple((int(header.group(1)), text[header.end() + 1 : end]) for header, end in zip(found, ends, strict=True))
-
-
-def _with_bullets(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:
-    """The documents, each followed by the bullets that cite it."""
-    texts = {number: [text] for number, text in documents}
-    for line in notes.splitlines():
-        statement = _CITED.sub("", line).strip().lstrip("-*• ")
-        for cited in _CITED.findall(line):
-            for number in cited.split(","):
-                texts.setdefault(int(number), []).append(statement)
-    # One paragraph each, so that no bullet continues the line before it.
-    return tuple((number, "\n\n".join(parts)) for number, parts in texts.items())
-
-
-def _with_answers(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:
-    """The documents, followed by each paragraph of earlier answers as a document."""
-    first = max((number for number, _ in documents), default=0) + 1
-    paragraphs = [part for part in _PARAGRAPH.split(notes) if part.strip()]
-    return (*documents, *((first + place, text) for place, text in enumerate(paragraphs)))
 
 
 def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:

@@ -13,18 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from summhay_ray.llm import Request
+from summhay_ray.summarize.offline import index as indexing
 from summhay_ray.summarize.offline.framed import SECTION, numbered, read_frame
-from summhay_ray.summarize.offline.index import (
-    NOTHING_SAID,
-    Floats,
-    Ints,
-    SentenceIndex,
-    Vector,
-    as_bullet,
-    as_text,
-    index_of,
-    sums,
-)
+from summhay_ray.summarize.offline.index import NOTHING_SAID
 from summhay_ray.summarize.offline.reading import Question, read
 
 # Cosine from which two sentences belong to one cluster.
@@ -81,19 +72,19 @@ class Support:
         if asked is not None and _SUMMARY.search(asked.instruction):
             return _central([asked.context])[0]
         question = read(request.prompt)
-        index = index_of(tuple(sorted(question.documents)))
+        index = indexing.index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
-            return "" if question.n_words is None else as_text(())
+            return "" if question.n_words is None else indexing.as_text(())
         if _is_absent(index, question):
             return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
         clusters = _ranked(index, index.encode(question.query))
         if question.n_words is None:
             chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
-            return "\n".join(as_bullet(sentence, numbers) for sentence, numbers in chosen)
-        return as_text(sentence for sentence, _ in _chosen(index, clusters, question.n_insights, question.n_words))
+            return "\n".join(indexing.as_bullet(sentence, numbers) for sentence, numbers in chosen)
+        return indexing.as_text(sentence for sentence, _ in _chosen(index, clusters, question.n_insights, question.n_words))
 
 
-def _is_absent(index: SentenceIndex, question: Question) -> bool:
+def _is_absent(index: indexing.SentenceIndex, question: Question) -> bool:
     """Whether the documents lack the rare words of the subject, or of the question if no subject is named."""
     if not index.is_english_with(question.query):
         return False
@@ -104,7 +95,7 @@ def _is_absent(index: SentenceIndex, question: Question) -> bool:
 
 def _central(texts: Sequence[str]) -> list[str]:
     """For each text, its sentences most similar to the whole text, in order; its beginning if it has no sentence."""
-    index = index_of(tuple(enumerate(texts)))
+    index = indexing.index_of(tuple(enumerate(texts)))
     found = []
     for place, text in enumerate(texts):
         own = np.flatnonzero(index.documents == place)
@@ -118,11 +109,11 @@ def _central(texts: Sequence[str]) -> list[str]:
 class _Clusters:
     """One cluster around each seed sentence: the seeds (m) and their scores (m), 0 for clusters unrelated to the query."""
 
-    seeds: Ints
-    worth: Floats
+    seeds: indexing.Ints
+    worth: indexing.Floats
 
 
-def _ranked(index: SentenceIndex, query: Vector) -> _Clusters:
+def _ranked(index: indexing.SentenceIndex, query: indexing.Vector) -> _Clusters:
     asked = query
     for round_ in range(_ROUNDS):
         relevance = index.similarities(asked)
@@ -138,17 +129,17 @@ def _ranked(index: SentenceIndex, query: Vector) -> _Clusters:
             for part in (query, words):
                 dense[part.terms] += part.weights
             terms = np.flatnonzero(dense)
-            asked = index.unit(Vector(terms, dense[terms]))
+            asked = index.unit(indexing.Vector(terms, dense[terms]))
     return clusters
 
 
-def _worth(index: SentenceIndex, seeds: Ints, relevance: Floats) -> Floats:
+def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: indexing.Floats) -> indexing.Floats:
     """Score of each cluster (m): root of its sentences' relevance x its documents' relevance x support x mean similarity."""
     near = [index.neighbours(seed, _SAME) for seed in seeds.tolist()]
     owner = np.repeat(np.arange(seeds.size), [members.size for members, _ in near])
     members = np.concatenate([members for members, _ in near])
     alike = np.concatenate([similar for _, similar in near])
-    sentence_relevance = sums(owner, alike * relevance[members], seeds.size) / sums(owner, alike, seeds.size)
+    sentence_relevance = indexing.sums(owner, alike * relevance[members], seeds.size) / indexing.sums(owner, alike, seeds.size)
     # Of each cluster and document, the most similar sentence counts.
     documents = index.documents[members]
     order = np.lexsort((-alike, documents, owner))
@@ -157,28 +148,28 @@ def _worth(index: SentenceIndex, seeds: Ints, relevance: Floats) -> Floats:
     first[1:] = (owner[1:] != owner[:-1]) | (documents[1:] != documents[:-1])
     owner, documents, alike = owner[first], documents[first], alike[first]
     about = _about(index, relevance)[documents]
-    n_documents = sums(owner, np.ones(owner.size), seeds.size)
-    document_relevance = sums(owner, about, seeds.size) / np.sqrt(n_documents)
+    n_documents = indexing.sums(owner, np.ones(owner.size), seeds.size)
+    document_relevance = indexing.sums(owner, about, seeds.size) / np.sqrt(n_documents)
     support = np.minimum(n_documents, _ENOUGH_DOCUMENTS) / _ENOUGH_DOCUMENTS * np.where(n_documents < 2, _ALONE, 1.0)
-    likeness = sums(owner, alike, seeds.size) / n_documents
+    likeness = indexing.sums(owner, alike, seeds.size) / n_documents
     # Machines may differ in the last bits. Rounding keeps ties equal, and argmax breaks them in document order.
-    worth: Floats = np.round(np.sqrt(sentence_relevance) * document_relevance * support * likeness, 12)
+    worth: indexing.Floats = np.round(np.sqrt(sentence_relevance) * document_relevance * support * likeness, 12)
     return worth
 
 
-def _about(index: SentenceIndex, relevance: Floats) -> Floats:
+def _about(index: indexing.SentenceIndex, relevance: indexing.Floats) -> indexing.Floats:
     """Relevance of each document (n_documents) minus half the mean relevance, but at least a tenth of its own."""
     order = np.lexsort((-relevance, index.documents))
     owner = index.documents[order]
     first = np.searchsorted(owner, owner)
     best = np.arange(owner.size) - first < _BEST_SENTENCES
-    counts = sums(owner[best], np.ones(owner[best].size), len(index.numbers))
-    means = sums(owner[best], relevance[order][best], len(index.numbers)) / np.maximum(counts, 1.0)
-    about: Floats = np.maximum(means - means.mean() / 2, means / 10)
+    counts = indexing.sums(owner[best], np.ones(owner[best].size), len(index.numbers))
+    means = indexing.sums(owner[best], relevance[order][best], len(index.numbers)) / np.maximum(counts, 1.0)
+    about: indexing.Floats = np.maximum(means - means.mean() / 2, means / 10)
     return about
 
 
-def _chosen(index: SentenceIndex, clusters: _Clusters, wanted: int, most_words: int) -> list[tuple[str, list[int]]]:
+def _chosen(index: indexing.SentenceIndex, clusters: _Clusters, wanted: int, most_words: int) -> list[tuple[str, list[int]]]:
     """The central sentence of each of the best clusters, and the numbers of the documents that support it."""
     worth = np.zeros(index.n)
     worth[clusters.seeds] = clusters.worth

@@ -201,7 +201,10 @@ class Presence:
             weights.append(0.0)
         distinctive = 0
         for other, twin in rivals:
-            for fact in _differences(reading, readings[other], twin):
+            theirs = {*_facts(readings[other])}
+            values = [value for value in _values(reading) if value not in theirs]
+            values += [word for name in reading.names for word in name if word not in theirs]
+            for fact in values or [word for word in dict.fromkeys(reading.roots) if word not in theirs and twin]:
                 distinctive |= 1 << bits[fact] if fact in bits else 0
         total = sum(weights) or 1.0
         parts = [[f"#{value}" for value in reading.numbers if kind.fullmatch(value)] for kind in (_MONTH, _YEAR)]
@@ -311,11 +314,3 @@ def _rivals(readings: Sequence[Reading], common: Mapping[str, int]) -> dict[int,
                 twins.setdefault(one, []).append((two, dice > _TWIN))
                 twins.setdefault(two, []).append((one, dice > _TWIN))
     return twins
-
-
-def _differences(reading: Reading, other: Reading, twin: bool) -> list[str]:
-    """The numbers and names that only the first text has; if there are none, its words that a twin lacks."""
-    theirs = {*_facts(other)}
-    values = [value for value in _values(reading) if value not in theirs]
-    values += [word for name in reading.names for word in name if word not in theirs]
-    return values or [word for word in dict.fromkeys(reading.roots) if word not in theirs and twin]

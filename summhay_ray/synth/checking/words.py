@@ -153,7 +153,17 @@ class _Reader:
             elif token.kind == "word":
                 place = self._word(place)
             else:
-                self._other(token)
+                if token.kind == "time":
+                    clock, minutes = token.text.split(":")
+                    hour = int(clock)
+                    other = hour - 12 if hour > 12 else hour + 12
+                    self._numbers.add(f"{hour}:{minutes}" if minutes != "00" else str(hour))
+                    self._loose.add(f"{other}:{minutes}" if minutes != "00" else str(other))
+                elif token.kind == "date":
+                    year, month, day = token.text.split("-")
+                    self._numbers |= {canonical(year), f"month:{int(month)}", _plain(Decimal(day))}
+                else:
+                    self._roots.append(_SIGNS.get(token.text, token.lower))
                 place += 1
         names: list[list[str]] = []
         last = -9
@@ -177,19 +187,6 @@ class _Reader:
         """Whether only a blank, a hyphen or both separate the token from the one before it."""
         gap = self._text[self._at(place - 1).end : self._at(place).start] if place > 0 else "."
         return len(gap) <= 2 and not gap.strip(" -\u00a0\u202f\u2011–")
-
-    def _other(self, token: _Token) -> None:
-        if token.kind == "time":
-            clock, minutes = token.text.split(":")
-            hour = int(clock)
-            other = hour - 12 if hour > 12 else hour + 12
-            self._numbers.add(f"{hour}:{minutes}" if minutes != "00" else str(hour))
-            self._loose.add(f"{other}:{minutes}" if minutes != "00" else str(other))
-        elif token.kind == "date":
-            year, month, day = token.text.split("-")
-            self._numbers |= {canonical(year), f"month:{int(month)}", _plain(Decimal(day))}
-        else:
-            self._roots.append(_SIGNS.get(token.text, token.lower))
 
     def _numeral(self, place: int) -> int:
         token, following = self._at(place), self._at(place + 1)

@@ -1,21 +1,49 @@
 """Metrics of summaries to compare the judges with: the baselines of the paper's Table 2, and your own.
 
-`base.py` says how to add one: a file here, or `module:Class`. FactCC and SummaC need the latter: no dependency of this package
-has their weights.
+To add one: put a file into this folder with a class that has a `name` and the method `score`; a spec names it under `metrics:`.
+A class in your own module needs no file here: `metrics: [my_module:SummaC]`. FactCC and SummaC need that, since no dependency of
+this package has their weights. A metric that runs a model sets `takes_model = True`, takes the model's folder or hub name in its
+constructor (default: `own_model`), and loads it at the first `score`.
 """
 
 import sys
-from typing import cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, cast
 
 from summhay_ray import plugins
-from summhay_ray.benchmarks.extract_evaluate.metrics.base import Metric, Texts
+from summhay_ray.text import Script
 
 METRICS = ("rouge-1", "rouge-2", "words", "bertscore", "bartscore")
 
 __all__ = ["METRICS", "Metric", "Texts", "make_metric"]
 
 
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A summary, and the texts that a metric may compare it with."""
+
+    summary: str
+    source: str
+    reference: str
+    """Empty if the data has none."""
+    script: Script = "auto"
+    """How words are found in non-Latin texts."""
+
+
+class Metric(Protocol):
+    """Scores summaries; a higher score means a better one."""
+
+    name: ClassVar[str]
+    takes_model: ClassVar[bool] = False
+
+    def score(self, texts: Sequence[Texts]) -> Sequence[float | None]:
+        """One score per text of a batch, in order; None (or NaN, infinity) if undefined. An exception fails the pairs of its
+        batch."""
+        ...
+
+
 def make_metric(name: str, model: str = "") -> Metric:
     """The metric with this name. Raises UnknownName if there is none, ValueError if it lacks a model or takes none."""
-    cls = plugins.find("metric", name, sys.modules[__name__], "score", "a metric (metrics/base.py)")
+    cls = plugins.find("metric", name, sys.modules[__name__], "score", "a metric (extract_evaluate/metrics)")
     return cast(Metric, plugins.made("metric", name, cls, model or None))

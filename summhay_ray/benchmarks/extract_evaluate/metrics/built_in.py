@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from summhay_ray.benchmarks.extract_evaluate.metrics.base import Texts
+from summhay_ray.benchmarks.extract_evaluate.metrics import Texts
 from summhay_ray.encoders import find_model, load_likelihood
 from summhay_ray.extract import named_layers, rouge_n
 from summhay_ray.metrics import bertscore

@@ -101,7 +101,7 @@ class HaystackCorpora(retrieval.Corpora):
         """Every name under which qrels may judge a query of the corpora, asked or not."""
         named = [(one.name, one.haystack_id, topic.subtopic_id) for one in self.haystacks.metadata for topic in one.subtopics]
         for corpus_id, known in self.folders.items():
-            named += [(_folder_name(known.folder), corpus_id, query) for query in known.queries]
+            named += [(known.folder.rstrip("/").rpartition("/")[2], corpus_id, query) for query in known.queries]
         return {name for place in named for name in retrieve.query_names(*place)}
 
     def corpus(self, corpus_id: str) -> retrieve.Corpus:
@@ -163,7 +163,7 @@ class HaystackCorpora(retrieval.Corpora):
                     ),
                     self.qrels,
                 )
-            name = _folder_name(folder)
+            name = folder.rstrip("/").rpartition("/")[2]
             own = [retrieve.read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
             corpus = retrieve.read_beir(lambda path: text(f"{folder}/{path}"), name)
             qrels = retrieve.Qrels.pooled(own) if self.qrels is None else self.qrels
@@ -261,7 +261,3 @@ class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
         """See `Workload`: the haystacks and their metadata."""
         yield from super().objects(run)
         yield from objects_of_haystacks(run.record)
-
-
-def _folder_name(folder: str) -> str:
-    return folder.rstrip("/").rpartition("/")[2]

@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from summhay_ray.benchmark import Benchmark, Inputs, Spec, Store
@@ -86,13 +87,13 @@ class Loaded(NamedTuple):
     size: int
 
 
+@dataclass(eq=False)
 class Recent:
     """The most recently loaded haystacks: at most `most`, and fewer if they are large. Safe for threads."""
 
-    def __init__(self, most: int = KEPT) -> None:
-        self._most = most
-        self._kept: OrderedDict[str, Loaded] = OrderedDict()
-        self._look = threading.Lock()
+    most: int = KEPT
+    _kept: OrderedDict[str, Loaded] = field(init=False, default_factory=OrderedDict)
+    _look: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def find(self, haystack_id: str) -> ReleasedFile | None:
         """A kept haystack, now the last to be dropped; None if it is not kept."""
@@ -107,7 +108,7 @@ class Recent:
         with self._look:
             kept = self._kept
             kept[loaded.file.haystack.haystack_id] = loaded
-            while len(kept) > 1 and (len(kept) > self._most or sum(one.size for one in kept.values()) > KEPT_BYTES):
+            while len(kept) > 1 and (len(kept) > self.most or sum(one.size for one in kept.values()) > KEPT_BYTES):
                 kept.popitem(last=False)
 
 

@@ -111,17 +111,19 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         },
         costs=costs,
         limits=result.health().limits,
+        # The means of the figures that are corrected in each way, with their intervals.
         corrections={
-            "corrected": {name: _means(one, "corrected") for name, one in systems.items()},
-            "labels": {name: _means(one, "labelled") for name, one in systems.items()},
+            kind: {
+                name: {
+                    figure: (value, *one.ci.get(f"{figure}_{way}", (None, None)))
+                    for figure in FIGURES
+                    if (value := getattr(one, f"{figure}_{way}", None)) is not None
+                }
+                for name, one in systems.items()
+            }
+            for kind, way in (("corrected", "corrected"), ("labels", "labelled"))
         },
     )
-
-
-def _means(system: SystemScore, way: str) -> dict[str, comparison.Estimate]:
-    """The system's means of figures that are corrected in this way, with their intervals."""
-    values = {figure: getattr(system, f"{figure}_{way}", None) for figure in FIGURES}
-    return {name: (value, *system.ci.get(f"{name}_{way}", (None, None))) for name, value in values.items() if value is not None}
 
 
 def scores_of_record(result: ScoreResult, judge: str = "") -> comparison.RunScores | None:

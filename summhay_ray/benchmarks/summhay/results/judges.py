@@ -45,7 +45,7 @@ Judging = Literal["rejudges", "supports"]
 
 def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
     """Add a run to the chain of those that judge `run`, unless the chain already lists it."""
-    chain = _chain(run, judging)
+    chain = Chain(run.store.files, f"runs/{run.run_id}/{judging}", _Rejudge, _MEND)
     number = chain.latest()
     if judging_id in judging_ids(run, judging):
         return
@@ -61,7 +61,7 @@ def supports_of(run: RunStore) -> list[RunStore]:
 
 def judging_ids(run: RunStore, judging: Judging) -> list[str]:
     """Ids of the runs that judge a run, in the order in which they first started. Raises StoreError for a damaged record."""
-    chain = _chain(run, judging)
+    chain = Chain(run.store.files, f"runs/{run.run_id}/{judging}", _Rejudge, _MEND)
     sources = [chain.read(number) for number in range(1, chain.latest() + 1)]
     return list(dict.fromkeys(str(source["run"]) for source in sources if source is not None))
 
@@ -208,10 +208,6 @@ class _Rejudge(TypedDict):
     """An entry of the list of a run's rejudges."""
 
     run: str
-
-
-def _chain(run: RunStore, judging: Judging) -> Chain[_Rejudge]:
-    return Chain(run.store.files, f"runs/{run.run_id}/{judging}", _Rejudge, _MEND)
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:

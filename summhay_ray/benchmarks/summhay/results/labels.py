@@ -71,7 +71,13 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
     if path.exists():
         raise UserError(f"{path} is already there, and may hold labels; name another file")
     name = judge_of_record(run, judge)
-    found = _judged(run, name)
+    judges = [one for one in judges_of(run) if one.judge == name]
+    parts = [BY_NAME["judgments"].frame(()).with_columns(system=pl.lit("").cast(pl.String))]
+    for piece, judged in judged_pieces(run, "judgments", judges):
+        parts.append(judged.join(piece.select("cell_id", "system"), on="cell_id", how="left"))
+    worth = pl.col("coverage").replace_strict(COVERAGE_VALUE, default=None, return_dtype=pl.Float64)
+    values = pl.concat(parts).with_columns(value=pl.coalesce("value", worth))
+    found = values.sort("system", "value", "cell_id", "position")
     if found.is_empty():
         raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
     chances = chances_of(found, n)
@@ -99,17 +105,6 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
         raise UserError(f"{path}: cannot be written ({error.strerror}); name another file") from error
     systems = found["system"].n_unique()
     return {"run": run.run_id, "judge": name, "sheet": str(path), "rows": len(rows), "of": found.height, "systems": systems}
-
-
-def _judged(run: RunStore, judge: str) -> pl.DataFrame:
-    """The judge's judgments with the system, sorted by system, value and place."""
-    judges = [one for one in judges_of(run) if one.judge == judge]
-    parts = [BY_NAME["judgments"].frame(()).with_columns(system=pl.lit("").cast(pl.String))]
-    for piece, judged in judged_pieces(run, "judgments", judges):
-        parts.append(judged.join(piece.select("cell_id", "system"), on="cell_id", how="left"))
-    worth = pl.col("coverage").replace_strict(COVERAGE_VALUE, default=None, return_dtype=pl.Float64)
-    values = pl.concat(parts).with_columns(value=pl.coalesce("value", worth))
-    return values.sort("system", "value", "cell_id", "position")
 
 
 def chances_of(found: pl.DataFrame, n: int) -> list[float]:

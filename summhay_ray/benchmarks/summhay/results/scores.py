@@ -24,16 +24,7 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     stored_metadata,
 )
 from summhay_ray.benchmarks.summhay.haystacks.reviews import current_facts
-from summhay_ray.benchmarks.summhay.results.judges import (
-    JudgedBy,
-    check_judged,
-    judge_of_record,
-    judged_pieces,
-    judges_of,
-    judging_ids,
-    known_biases,
-    supports_of,
-)
+from summhay_ray.benchmarks.summhay.results import judges as judging
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE, Health, health
@@ -229,13 +220,13 @@ def score_run(
     the run's, if it is known already. Raises StoreError for a run without summaries of its own, UserError for an unknown judge
     and for labels of another run.
     """
-    check_judged(run)
+    judging.check_judged(run)
     run = run.at()
-    of_record = judge_of_record(run, judge)
-    judges = judges_of(run) if judge or (rejudged and judging_ids(run, "rejudges")) else None
+    of_record = judging.judge_of_record(run, judge)
+    judges = judging.judges_of(run) if judge or (rejudged and judging.judging_ids(run, "rejudges")) else None
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
-    known = known_biases(run, judges is not None, biases)
+    known = judging.known_biases(run, judges is not None, biases)
     metadata = stored_metadata(run.store, run.record)
     own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
     scored_by = own if judges is None else [judged.judge for judged in judges]
@@ -285,7 +276,7 @@ def _scorer(
     run: RunStore,
     grid: Grid | None,
     metadata: Sequence[HaystackMetadata],
-    judges: Sequence[JudgedBy] | None,
+    judges: Sequence[judging.JudgedBy] | None,
     scored_by: list[str],
     compat: metrics.Compat,
     unasked: pl.DataFrame,
@@ -333,7 +324,7 @@ def _scorer(
         of_nuggets = metrics.nugget_sums(insights.join(nuggets, on=on)) if nuggets.height else nuggets
         return metrics.insight_sums(insights), figures, of_nuggets, failures
 
-    found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
+    found = list(_side_by_side(scored, judging.judged_pieces(run, "judgments", judges)))
     sums, bullets, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
     expected, none = _expected(metadata, systems, kinds, unasked), _rows((), kinds, names)
     by_query = pl.DataFrame()
@@ -341,7 +332,7 @@ def _scorer(
         of_none = metrics.nugget_sums(none.join(nuggets, on=on))
         by_query = metrics.nugget_scores_by_query([of_none, *judged], expected, nuggets)
     of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *metrics.BULLET_FIGURES)), *bullets])
-    absent, supports = absent_queries(metadata), supports_of(run)
+    absent, supports = absent_queries(metadata), judging.supports_of(run)
     repeats = {system[0]: n for system, n in systems[0].items()}
     scorer = Scorer(
         sums=metrics.added([metrics.insight_sums(none), *sums]),
@@ -394,7 +385,7 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
 
 
 def _count_unasked(
-    run: RunStore, grid: Grid | None, judges: Sequence[JudgedBy] | None, scored_by: Sequence[str]
+    run: RunStore, grid: Grid | None, judges: Sequence[judging.JudgedBy] | None, scored_by: Sequence[str]
 ) -> tuple[pl.DataFrame, str]:
     """(The repeats that were not asked and so are not missing, `ScoreResult.so_far`.)
 
