@@ -158,7 +158,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
         for (index, system), n_own, of, missing in zip(sides, n, due, observed.missing, strict=True)
     ]
     judge = " and ".join(dict.fromkeys(run.judge for run in runs if run.judge))
-    told = [
+    verdicts = [
         _verdict(
             row, [runs[sides[x][0]].label(sides[x][1]) for x in pair], unit, cluster, [lacking[x] for x in pair if lacking[x]]
         )
@@ -173,7 +173,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
     )
     a, b = ([runs[sides[x][0]].side(sides[x][1]) for x in side] for side in zip(*asked.pairs, strict=True))
     given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL, "paired": found.to_struct()}
-    frame = pl.DataFrame({**given, "verdict": told, "corrected": corrected, "labelled": by_labels})
+    frame = pl.DataFrame({**given, "verdict": verdicts, "corrected": corrected, "labelled": by_labels})
     frame = frame.filter((found["n_queries"] > 0) | found["worst_low"].is_not_null())
     if frame.is_empty():
         return None

@@ -27,7 +27,6 @@ from summhay_ray.text import (
     final_text,
     json_line,
     json_objects,
-    length_before,
     neutral,
     whole_number,
 )
@@ -95,15 +94,11 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
-    return fill(text, _values(insight, bullets))
+    return fill(text, placeholders(insight, bullets))
 
 
-def n_shared(text: str, insight: str, bullets: Sequence[str], prompt: str) -> int:
-    """Characters at the beginning of a rendered `prompt` that the judgments of a summary's other insights share."""
-    return length_before(text, _values(insight, bullets), ["[[INSIGHT]]"], prompt)
-
-
-def _values(insight: str, bullets: Sequence[str]) -> dict[str, Material]:
+def placeholders(insight: str, bullets: Sequence[str]) -> dict[str, Material]:
+    """Placeholder of a template about one insight -> the text to insert."""
     return {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))}
 
 
