@@ -25,7 +25,6 @@ from summhay_ray.metrics.corrections import (
     by_labels,
     corrected,
     corrected_mean,
-    standard_error,
 )
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
@@ -142,7 +141,6 @@ __all__ = [
     "score_columns",
     "score_summary",
     "scores_at_cuts",
-    "standard_error",
     "system_scores",
     "unit_means",
     "with_nuggets",
