@@ -20,16 +20,7 @@ from typing import Any
 from summhay_ray.judge.base import Verdict
 from summhay_ray.outcome import Malformed
 from summhay_ray.records import COVERAGE_VALUE
-from summhay_ray.text import (
-    Material,
-    UnusableAnswer,
-    fill,
-    final_text,
-    json_line,
-    json_objects,
-    neutral,
-    whole_number,
-)
+from summhay_ray.text import Material, UnusableAnswer, fill, final_text, json_line, json_objects, neutral, whole_number
 
 EXAMPLES = "[[FEW_SHOT_EXAMPLES]]"
 _LOOKS_LIKE_ONE = re.compile(r"\[\[[A-Za-z_]+\]\]")
