@@ -53,7 +53,7 @@ class Call:
     request: Request
     settings: ModelSettings
     stage: str
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] = field(init=False)
     """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
     claim: Claim = field(init=False)
     wire: Wire = field(init=False)
@@ -233,24 +233,9 @@ class Gateway:
 
         Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-
-        def hand_over(ended: asyncio.Task[Any]) -> None:
-            # Retrieve the exception: a cancelled caller never will.
-            error = None if ended.cancelled() else ended.exception()
-            if ended.cancelled():
-                future.cancel()
-            elif future.cancelled():
-                return
-            elif error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(ended.result())
-
-        call = Call(request, self._models[request.model], stage, future)
-        loop.create_task(self._complete(call, kept, park, resumed)).add_done_callback(hand_over)
-        return future
+        call = Call(request, self._models[request.model], stage)
+        call.future = asyncio.shield(asyncio.create_task(self._complete(call, kept, park, resumed)))
+        return call.future
 
     async def _complete(
         self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any], park: Park | None, resumed: bool

@@ -311,10 +311,10 @@ class Ledger:
         It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that
         call.
         """
-        location = self.index.answers.get(claim.key)
-        if location is not None:
+        # Most claims have no answer, and looking up an absent key would raise and catch an exception.
+        if claim.key in self.index.answers:
             self.counts["reused"] += not claim.resumed
-            self._say(worker, claim, Grant("answered", location=location))
+            self._say(worker, claim, Grant("answered", location=self.index.answers[claim.key]))
         elif model.stopped:
             self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
         elif claim.key in self._flights:
@@ -330,7 +330,8 @@ class Ledger:
         # A worker may come back after its eviction: its call is uncertain already, and may belong to another worker.
         mine = flight is not None and flight.worker == worker
         if done.location is not None:
-            self.index.answers.setdefault(done.key, done.location)
+            if done.key not in self.index.answers:
+                self.index.answers[done.key] = done.location
             self.counts["made"] += 1
             model.answered(done.input_tokens, done.output_tokens)
         elif done.again:

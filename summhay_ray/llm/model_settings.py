@@ -60,7 +60,7 @@ class Batching:
     """Fewer waiting requests are asked synchronously."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelSettings:
     """The settings of one model: endpoint, limits and price."""
 
@@ -135,7 +135,7 @@ class ModelSettings:
         """The settings of a request in a batch: those of the model, at the price of a batch."""
         return self if self.batch is None else replace(self, price=self.price.times(self.batch.price_factor))
 
-    @property
+    @functools.cached_property
     def local(self) -> bool:
         """Whether the model runs in the worker."""
         return is_local(self.model)
@@ -146,12 +146,12 @@ class ModelSettings:
         discounts = self.price.cached_input_per_mtok is not None and self.price.cached_input_per_mtok < self.price.input_per_mtok
         return discounts and (bool(self.cache) or not needs_cache_control(self.model, self.api_base, self.transport))
 
-    @property
+    @functools.cached_property
     def origin(self) -> str:
         """The model's endpoint: scheme, host and port; the provider's name if it has several hosts; empty if local."""
         return "" if self.local else origin_of(provider_of(self.model), self.api_base)
 
-    @property
+    @functools.cached_property
     def tokenizer_margin(self) -> float:
         """Factor by which the provider's token count of a text may exceed ours."""
         return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN

@@ -1,5 +1,6 @@
 """Turns a provider's reply into a priced answer record of the log, and such a record into an outcome."""
 
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -126,6 +127,7 @@ def finish_word(choice: Mapping[str, Any]) -> str:
     return word if isinstance(word, str) else ""
 
 
+@functools.lru_cache(maxsize=1024)
 def ended(word: str) -> str:
     """The normalized finish reason: stop, length, tool_calls, content_filter, refusal or error; an unknown word is unchanged."""
     return _ENDS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)

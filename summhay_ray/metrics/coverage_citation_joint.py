@@ -5,6 +5,7 @@
 citations in any other form than a bracket of digits, commas and spaces.
 """
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -83,6 +84,7 @@ def score_judgment(
     return _score(judgment, value, index % len(bullets) + 1, cited, gold)
 
 
+@functools.lru_cache(maxsize=1024)
 def bullet_index(bullet_id: str, compat: Compat) -> int | None:
     """Index of the bullet that a judge names, from 0, or negative as in a Python list; None if the id is unusable."""
     if compat == "release":

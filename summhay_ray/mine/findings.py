@@ -16,38 +16,42 @@ def word_set(text: str) -> frozenset[str]:
 
 
 _VERBS = """
-    abandon accept access accumulate achieve acknowledge acquire act activate adapt add address adjust adopt advance affect
-    agree align allocate allow alter amend announce appear apply approve argue arise arrive ask assert assign assist assume
-    attach attempt attend authorize average avoid await ban become begin behave believe belong benefit bind block boost break
-    bring build bump bypass call calculate cancel capture carry catch cause cease change charge choose cite claim clarify
-    clean clear close coincide collapse collect combine come commit communicate compare compete compile complain complete
-    comprise compute conclude configure confirm conflict conform confuse connect consider consist construct consume contain
-    continue
-    contribute convert coordinate copy correct correlate cost count cover crash create cut damage decide declare decline
-    decrease defer define degrade delay delete deliver demand demonstrate deny depend deploy deprecate derive describe detect
-    deteriorate determine develop deviate differ disable disappear discard discontinue discover discuss display disrupt
-    distribute double downgrade drive drop elect eliminate emerge emit employ enable encounter encourage enforce engage
-    enhance ensure enter escalate establish estimate evaluate evolve examine exceed exclude execute exhaust exhibit exist
-    expand extract expect experience expire explain explore export expose express extend face facilitate fail fall favor
-    favour feature feel fetch fill finalize find finish fit fix flag flow focus follow force forget form gain gather generate
-    get give go grant grow guarantee halt handle hang happen help hide highlight hire hit hold host identify ignore impact
-    impair implement imply import impose improve include incorporate increase incur indicate inform inherit initialize
-    initiate inject insist install integrate intend interact interfere interrupt introduce invalidate investigate invite
-    invoke involve isolate join justify keep kill know lack land last launch lead leak learn leave let lie lift limit list
-    live load locate lock lose lower maintain make manage match matter mean measure meet mention merge migrate minimize miss
-    mitigate modify monitor move need note notice notify observe obtain occur offer omit open operate optimize organize
-    originate outline overflow overload override overwhelm own participate pass patch pause pay peak perform permit persist
-    plan point pose postpone predict prefer prepare present preserve prevent produce prohibit promise promote prompt propagate
-    propose protect prove provide publish pull purchase pursue push put raise range reach react read realize rebuild receive
-    recognize recommend recover redirect reduce refer reflect refuse register reject rely remain remind remove rename render
-    replace replicate report represent reproduce request require reset resist resolve respond restart restore restrict result
-    resume rectify retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see
-    seek seem select sell send separate serve set settle shift ship show shrink shut simplify sit skip slow solve spawn speak
-    specify spend sponsor split spread stabilize stall stand start state stay stop store strengthen strike struggle submit succeed
-    suffer suggest supply support suppress surge surpass survive suspend switch take talk target tell tend terminate think
-    threaten throttle throw tie track transfer transform translate transmit treat trigger trust try turn undergo understand
-    update upgrade urge use utilize vanish vary verify violate visit vote wait want warn weaken welcome widen win withdraw
-    work worsen write yield
+    abandon accept access accompany accumulate accuse achieve acknowledge acquire act activate adapt add address adjust
+    admire admit adopt advance advise affect agree align allocate allow alter amend announce apologize appear apply
+    appreciate approve argue arise arrest arrive ask assert assess assign assist assume attach attempt attend attract
+    authorize average avoid await ban become begin behave believe belong benefit bind block boost break bring build bump
+    bypass calculate call cancel capture carry catch cause cease change charge choose cite claim clarify clean clear close
+    coincide collapse collect combine come commit communicate compare compete compile complain complete comprise compute
+    conclude configure confirm conflict conform confuse connect consider consist construct consume contain continue
+    contribute convert convince coordinate copy correct correlate cost count cover crash create criticize cut damage deceive
+    decide declare decline decrease defer define degrade delay delete deliver demand demonstrate deny depart depend deploy
+    deprecate derive describe deserve destroy detect deteriorate determine develop deviate differ disable disagree disappear
+    discard discontinue discover discuss dislike dismiss display disrupt distribute disturb double downgrade drive drop
+    educate elect eliminate embarrass emerge emit emphasize employ enable encounter encourage enforce engage enhance enjoy
+    ensure enter entertain escalate establish estimate evaluate evolve examine exceed exclude execute exhaust exhibit exist
+    expand expect experience expire explain explode explore export expose express extend extract face facilitate fail fall
+    favor favour feature feel fetch fill finalize find finish fit fix flag flow focus follow forbid force forget forgive
+    form gain gather generate get give go govern grant grow guarantee halt handle hang happen hear help hide highlight hire
+    hit hold host identify ignore illustrate imagine impact impair implement imply import impose improve include incorporate
+    increase incur indicate inform inherit initialize initiate inject injure insist inspect inspire install instruct insure
+    integrate intend interact interfere interpret interrupt introduce invalidate invent invest investigate invite invoke
+    involve isolate join justify keep kill know lack land last launch lead leak learn leave let lie lift limit list listen
+    live load locate lock lose lower maintain make manage marry match matter mean measure meet mention merge migrate
+    minimize miss mitigate modify monitor move multiply need negotiate note notice notify obey observe obtain occupy occur
+    offer omit open operate oppose optimize organize originate outline overcome overflow overload override overwhelm own
+    participate pass patch pause pay peak perform permit persist persuade plan point pose postpone precede predict prefer
+    prepare prescribe present preserve pretend prevent proceed produce prohibit promise promote prompt propagate propose
+    protect prove provide publish pull punish purchase pursue push put raise range reach react read realize rebuild receive
+    recognize recommend recover rectify redirect reduce refer reflect refuse register reinforce reject relate rely remain
+    remember remind remove rename render replace replicate reply report represent reproduce request require resemble reset
+    resign resist resolve respond restart restore restrict result resume retain retire retrieve return reveal revert review
+    revise rise roll rotate run satisfy save say schedule see seek seem select sell send separate serve set settle shift
+    ship show shrink shut simplify sit skip slow solve spawn speak specify spend split sponsor spread stabilize stall stand
+    start state stay steal stop store strengthen strike struggle submit succeed suffer suggest supply support suppose
+    suppress surge surpass surround survive suspend switch take talk target tell tend terminate terrify think threaten
+    throttle throw tie track transfer transform translate transmit treat trigger trust try turn undergo understand undertake
+    unify unite unlock update upgrade upload urge use utilize validate vanish vary verify violate visit vote wait want warn
+    weaken welcome widen win withdraw work worsen write yield
 """
 _PASTS = """
     arose:arise began:begin became:become bought:buy broke:break brought:bring built:build came:come caught:catch
@@ -122,6 +126,8 @@ NEVER_NOUNS = word_set("""
     agrees produce produces conform conforms implements
 """)
 _ARTICLES = ("the", "a", "an", "its", "their")
+_UNCHANGED = word_set("hit cut put set shut cost spread let split quit")
+"""Verbs whose past is their base; before an article they are verbs."""
 _BEFORE_A_BASE = _SUBJECTS | word_set("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_NOUN = word_set("of and or but")
 """Words after which "reports" and "updates" are nouns."""
@@ -150,6 +156,11 @@ _REFERS = re.compile(
     r"because of (?:that|this)|in that case|on the other hand|at (?:this|that|the same) (?:point|time)|e\.g\.|i\.e\.)\b)",
     re.IGNORECASE,
 )
+_REFERRING = re.compile(
+    r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)(?! (?:year|month|week|quarter|time|way|means|is|are|was|were|as)\b) \w",
+    re.IGNORECASE,
+)
+"""A subject that another sentence names: "This flaw", "However, such cases"."""
 _PERSONAL = re.compile(
     r"\b[Tt]his (?:section|document|template|page|checklist|post|article)\b|"
     r"\bI\b|\b(?i:me|my|mine|myself|you|your|yours|let['’]s|please|thanks?|hello|hi|welcome)\b|"
@@ -166,7 +177,8 @@ _CHORE = re.compile(
     r"^(?:(?:[A-Z][\w’'-]+|and|&),? ){1,6}(?:(?:will|is going to|was going to|needs to|is to|has to|agreed to|volunteered to"
     r"|offered to|is taking|taking|has)(?: an?)? )(?:post|open|send|ask|check|recheck|re-check|follow|reach|schedule|ping|talk"
     r"|look|report|submit|draft|bring|discuss|close|confirm|get back|set up|summarize|email|contact|put|action|take)\b"
-    r"|^[A-Z][\w’'-]+ (?:is|are) (?:getting|looking|checking|following|reaching|working|talking|waiting)\b",
+    r"|^[A-Z][\w’'-]+ (?:is|are) (?:getting|looking|checking|following|reaching|working|talking|waiting)\b"
+    r"|^@[\w-]+(?:, @[\w-]+)*:? ",
 )
 """Tasks that a person must do before the next meeting."""
 _NOTHING = re.compile(
@@ -193,7 +205,7 @@ _POINTS = re.compile(r"\b(?:this|that|these|those|it|them|so|there|here)\.?$", r
 _LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_POINTS, 0.5))
 """Signs that make any statement less of a finding, with their factors."""
 _LABEL = re.compile(
-    r"^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
+    r"^(?:\[[^\[\]]{1,40}\] ?)+|^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
     r"|^[A-Z][\w’'-]*(?: [\w.’'-]+| \([^)]{1,30}\)){0,4}(?:: | [-–—] )"
     r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
     r"[A-Z][a-z]+, (?=[a-z-])"
@@ -245,7 +257,10 @@ def worth(text: str, english: bool = True) -> float:
 
 
 def _dangles(text: str) -> bool:
-    """Whether the subject of a sentence is a pronoun, possibly after "However,": its referent is unknown."""
+    """Whether the subject of a sentence is a pronoun, or a noun after "this", possibly after "However,": its referent is
+    unknown."""
+    if _REFERRING.match(text):
+        return True
     found = re.match(
         r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|that|it|they|he|she|both) (?:\w+ly )?(\w+(?:['’]t)?)", text, re.IGNORECASE
     )
@@ -286,9 +301,13 @@ def finite_verb(text: str) -> re.Match[str] | None:
         aside = before in (",", ")") and place > _ASIDE and governs
         if not aside and (not before or not before[-1].isalnum() or last in _NO_SUBJECT):
             continue
+        if token != word:
+            continue
+        if word in _UNCHANGED and following in _ARTICLES:
+            return found[place]
         if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
             return found[place]
-        if token != word or not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
+        if not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
             continue
         third = word.endswith("s") and not word.endswith(("ss", "us", "is"))
         plural = aside or last in _SUBJECTS or (last.endswith("s") and not last.endswith("ss"))

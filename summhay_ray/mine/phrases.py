@@ -35,7 +35,8 @@ VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTH
 """Words that do not name a subject on their own."""
 BREAKS = word_set("""
     above below around along across among inside outside whenever twice once like again later soon already still ever
-    itself themselves true false rather instead together even well more two three four five six seven eight nine ten eleven twelve
+    itself themselves true false rather instead together even well more almost nearly quite too ago thus hence two three four five
+    six seven eight nine ten eleven twelve
     """)
 """Words that are not part of a noun phrase, in addition to function words."""
 _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|ing|ed|er than)$")
@@ -45,7 +46,7 @@ _ENDS_ONE = re.compile(
     r"|directive|library|summary|archive|binary|boundary|parent|incident|variant|string|setting|mapping|warning|binding|pricing)$"
 )
 SINGULAR = re.compile(r"[^s.]$|(?:ss|us|is)$")
-OPEN = word_set("a an the all any both each every many most no several some our their its his her two three four five")
+OPEN = word_set("a an the all any both each every many more most no several some our their its his her two three four five")
 """Function words and numerals that may begin a subject or an object."""
 ADVERBS = word_set("also now still only never always often currently already then just even again not soon")
 PARTICIPLES = word_set("broken drawn driven forgotten given hidden known run seen set shown written cut hit put sent spent done")
@@ -55,7 +56,12 @@ _JOINED_TO = re.compile(
     r"|approach|attack|response|change|update|request|solution|move|path|transition|migration|upgrade|relationship|integration)s?"
     r" (?:on|to|from|with|between)) (?:(?:the|an?) )?$"
 )
+_LINK = re.compile(r" (?:on|to|from|with|between) (?:(?:the|an?) )?")
 """Links between the parts of a noun phrase: any before "of", some nouns before other prepositions."""
+_SPEAKER = re.compile(
+    r"^(?:(?:\[[^\[\]]{1,40}\] ?)+:? ?|[A-Z][\w'’.-]*(?: [\w.'’-]+){0,2}(?: \([^()]*\))?: )(?=[A-Z])"
+    r"|^[A-Z][a-z]+ [A-Z][a-z]+: "
+)
 _BEFORE_A_PHRASE = re.compile(
     r"\b(a|an|the|its|their|our|this|his|her|your|my|each|every) ((?:[\w-]+(?:ed|ly|ing) ){0,2})$", re.I
 )
@@ -86,7 +92,7 @@ class Naming:
             word = re.sub(r"['’]s$", "", word)
             lower = word.lower()
             if lower in FUNCTION_WORDS or lower in BREAKS or not lower[:1].isalpha():
-                value += 2 if lower[:1].isdigit() and value and last not in VAGUE else 0
+                value += 2 if lower[:1].isdigit() and value and (last not in VAGUE or "." in lower) else 0
             elif lower in self.common or lower in VAGUE or lower in BROAD:
                 value += 0.5
             else:
@@ -97,8 +103,9 @@ class Naming:
 
 
 def stated(text: str) -> str:
-    """A statement without the brackets around it, and without the name of a speaker before it."""
-    return re.sub(r"^[A-Z][a-z]+ [A-Z][a-z]+(?: \([^()]*\))?: ", "", re.sub(r"^\(([^()]*)\)?\.?$", r"\1", text))
+    """A statement without the brackets around it, and without a speaker or a label before it ("POLL: ", "[Ann] ")."""
+    bare = re.sub(r"^\(([^()]*)\)?\.?$", r"\1", text)
+    return _SPEAKER.sub("", bare)
 
 
 def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tuple[list[str], int, int]]:
@@ -121,6 +128,7 @@ def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tup
             continue
         titled = place > 0 and word[0].isupper() and after[:1].isupper() and before[:1].isalpha()
         name = titled or lower in naming.proper or any(letter.isupper() for letter in word[1:])
+        name = name or bool(re.match(r"[A-Z]\w*\.\w", word))
         verb = not name and "-" not in lower and is_verb(lower, before.lower(), after.lower())
         verb = found[place].start() in verbs or (verb and not (verbs and lower.endswith("s") and lower not in NEVER_NOUNS))
         verb = verb or lower in ADVERBS or lower in PARTICIPLES
@@ -171,9 +179,8 @@ def phrases(text: str, naming: Naming) -> list[str]:
             continue
         link = text[joined[-1][1] : begin] if joined else "."
         whole = link == " " or " of " in link or (joined and naming.value(text[slice(*joined[-1])]) >= 1)
-        joins = ((whole and _JOINS.fullmatch(link)) or (joined and _JOINED_TO.search(text[joined[-1][0] : begin]))) and words[0][
-            -3:
-        ] != "ing"
+        linked = _LINK.fullmatch(link) and _JOINED_TO.search(text[joined[-1][0] : begin])
+        joins = ((whole and _JOINS.fullmatch(link)) or linked) and words[0][-3:] != "ing"
         if joins and len(text[joined[-1][0] : end].split()) <= MOST_WORDS:
             joined[-1] = (joined[-1][0], end)
         else:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.mine.findings import BASES, finite_verb, word_set
+from summhay_ray.mine.findings import BASES, NEVER_NOUNS, finite_verb, word_set
 from summhay_ray.mine.phrases import ADVERBS, BREAKS, FEWEST, MOST_WORDS, OPEN, PARTICIPLES, SINGULAR, Naming, phrases, stated
 from summhay_ray.text import FUNCTION_WORDS, MONTHS
 
@@ -25,7 +25,7 @@ _MODALS = word_set("can could may might must shall should will would")
 _DO = word_set("do does did")
 _NO_OBJECT = word_set("""
     appear arrive be become begin come continue exist fail fall feel get give go happen keep lead leave let make mean occur prove
-    put remain result rise run seem set sit start stay stop take tend turn work want try wait need
+    put remain result rise run seem set sit start stay stop take tend turn work want try wait look
     """)
 """Verbs whose object, asked for by "What ...?", makes no good question."""
 _REASON = re.compile(
@@ -37,8 +37,12 @@ _PHRASAL = re.compile(
     r"(?:depend|rely|focus|insist|agree|operate|work) (on) |consist (of) |(?:suffer|benefit|differ|derive|recover) (from) "
     r"|(?:deal|comply|interfere) (with) |(?:result|participate|land) (in) |(?:lead|apply|refer|belong|contribute|conform) (to) "
 )
+_STATE = re.compile(
+    r"(?:[a-z]+ly )?(?!(?:one|some|part|out|up|most|all|none|due|according)\b)[a-z]+ (?:to|on|with|for|about|of)(?= (?!be\b)\w)"
+)
+"""An adjective and the preposition of its complement: "vulnerable to"."""
 _CHANGES = word_set("climb decline decrease drop fall grow increase rise shrink")
-_NO_SUBJECT = re.compile(r"[,;:“”]| [-–—] |\b(?:which|whom|whose|what)\b")
+_NO_SUBJECT = re.compile(r"[,;:“”]| [-–—] |\b(?:which|whom|whose|what|if|when|because|while)\b")
 _HAPPENS = word_set("""
     break cease collapse crash decline decrease degrade disappear drop fall fail increase leak overflow restart resume rise stop
     """)
@@ -75,10 +79,27 @@ KINDS = {
     "What does {} make possible": r"can now|users can|able to|allows?|enables?|lets?",
 }
 """Kinds of statements: the question about a subject, and the words that show the kind; of two kinds the first one counts."""
+_TROUBLES = ("Which vulnerabilities affect {}", "What went wrong with {}")
+"""Questions that are not asked about a subject which is itself the trouble: an attacker, an outage."""
 _TREATED = ("What was decided about {}", "What was discussed about {}")
 """Questions about what people do with a subject, which is not the active verb's own one."""
-HAPPENED, ROLE, REPORTED = "What happened with {}", "What role does {} play", "What is known about {}"
-"""Questions about a subject of other statements: in the past tense, in another one, and in another language."""
+HAPPENED, REPORTED = "What happened with {}", "What is known about {}"
+"""Questions about a subject of other statements in the past tense, and in another language."""
+CAUSED, ABLE, ACTS, MATTERS, WORKS = (
+    "What can cause {}",
+    "What can {} do",
+    "What does {} do",
+    "Why does {} matter",
+    "How does {} work",
+)
+"""Questions about a subject of statements in the present tense: a result, one who can do something, a name, an abstract thing,
+and anything else."""
+_CAUSES = r"(?:causes?|caused|leads? to|led to|results? in|resulted in|triggers?|triggered) (?:(?:an?|the|to|other) )*(?:\w+ )?"
+_ABSTRACT = re.compile(r"(?:ity|ness|ment|ance|ence|tion|sion|ism|acy|ship|cy)$")
+_CONDITION = re.compile(
+    r"^((?:If|When|Whenever|Unless) [^,;:]+), (?=\w)|^(?!(?:If|When|Unless) )[^;:]* ((?:if|whenever|unless) [^,;:]+)$"
+)
+"""A condition before or after the main clause."""
 OF_THE_TOPIC = ("What is ", "What are ", "Why ")
 """Questions about what the collection is about; it does many things, so "What did Rust use?" says nothing."""
 _REFERRING = re.compile(
@@ -91,6 +112,8 @@ _SUBORDINATE = re.compile(
 _AUXILIARIES = _BE | _HAVE | _MODALS | _DO
 _PARTICLE = 4
 """Maximum words of a complement without an object that a question repeats ("run out of amoxicillin")."""
+_MANY = 3
+"""From this number of statements on, their predicates ("is difficult") no longer decide the question about their subject."""
 _TELLING = 2
 """Minimum that a phrase of several words must name to come before a vague subject."""
 
@@ -125,7 +148,10 @@ class Clause:
         """The clause in the order of a question, with `tail` for its rest: "did payments in Frankfurt fail"."""
         if not self.auxiliaries:
             past = self.verb != self.base and not self.verb.endswith("s")
-            do = "did" if past else "do" if self.verb == self.base else "does"
+            head = re.split(" (?:of|for|in|on|to|with|from|at) ", self.subject)[0].split()[-1]
+            one = bool(SINGULAR.search(head)) or head != head.lower()
+            # A singular with the base form has a verb such as "hit", in the past.
+            do = "did" if past or (self.verb == self.base and one and head == head.lower()) else "does" if one else "do"
             return " ".join(filter(None, (do, self.subject, self.base, tail)))
         first, *others = self.auxiliaries
         denied = ("not",) if self.negated else ()
@@ -166,7 +192,9 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
     if len(group) == 1 and group[0].lower() not in _AUXILIARIES and rest.split(" ", 1)[0] in _AUXILIARIES:
         words, (group, rest) = [*words, group[0]], _verb_group(rest)
     # "Items recorded in the log were lost": a participle after the subject's noun is not the verb.
-    if len(group) == 1 and group[0].endswith("ed") and re.match(r"(?:in|by|on|for|from|to|with|at|as|about) ", rest):
+    gerund = len(words) == 1 and words[0].endswith("ing")
+    linked = re.match(r"(?:in|by|on|for|from|to|with|at|as|about) ", rest)
+    if len(group) == 1 and group[0].endswith("ed") and (linked or gerund):
         later = re.search(r"^[^,;:]*?\b(?:is|are|was|were|has|have|had|will|can|should|must|would|could|may|might)\b", rest)
         if later and not re.search(r"\b(?:that|which|who|when|if|because|while|where|and|or|but|as|what|how)\b", later[0]):
             cut = len(text) - len(rest) + later.end() - len(later[0].split()[-1])
@@ -177,7 +205,10 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
     if not words or not spoken or len(words) > MOST_WORDS or _NO_SUBJECT.search(" ".join(words)):
         return None
     start = words[0].lower()
-    if (start in FUNCTION_WORDS and start not in OPEN) or start in _FRONTED:
+    if BASES.get(start) == start and words[1:2] and words[1].lower() in FUNCTION_WORDS - {"of", "and"}:
+        # "Consider how ..." asks somebody to do something.
+        return None
+    if (start in FUNCTION_WORDS and start not in OPEN) or start in _FRONTED | NEVER_NOUNS | ADVERBS:
         return None
     *auxiliaries, verb = spoken
     if any(word not in _AUXILIARIES for word in auxiliaries):
@@ -186,7 +217,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
         auxiliaries, base = [*auxiliaries, verb], "be"
     else:
         base = "have" if verb in _HAVE else BASES.get(verb, "" if not auxiliaries else verb)
-    gerund = len(words) == 1 and words[0].endswith("ing") and not auxiliaries and verb.endswith("ed")
+    gerund = gerund and len(words) == 1 and not auxiliaries and verb.endswith("ed")
     if not base or base in FUNCTION_WORDS - {"be", "have"} or gerund:
         return None
     following = words[1:2] + words[2:3] if words[1:2] == ["and"] else words[1:2]
@@ -227,6 +258,7 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
     """Questions that a statement answers, best first: about its subject, else about a noun phrase that names something."""
     main = read_clause(text, naming)
     lead = main.lead if main is not None else text.split(",", 1)[0]
+    plain: list[Question] = []
     vague: list[Question] = []
     for clause in (main, read_clause(_SUBORDINATE.sub("", lead), naming)):
         if clause is None or _REFERRING.match(clause.subject):
@@ -242,14 +274,47 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
         elif any(naming.is_name(word) for word in clause.subject.split()):
             yield from (one for one in asked if one.text.startswith(OF_THE_TOPIC))
         else:
-            vague += asked
-    named = phrases(text, naming)
-    questions = [formed(kind_of([text], re.sub("^(?:the|an?) ", "", one)), one) for one in named]
-    about = [Question(one, question, question) for one, question in zip(named, questions, strict=True)]
-    telling = [" " in re.sub("^(?:the|an?) ", "", one) and naming.value(one) >= _TELLING for one in named]
-    yield from (question for question, tells in zip(about, telling, strict=True) if tells)
+            (plain if naming.value(clause.subject) >= 1 else vague).extend(asked)
+    if condition := _condition(text):
+        yield Question(condition, f"What happens {condition}", condition)
+    about = [_about(text, phrase, naming) for phrase in phrases(text, naming)]
+    if main is not None:
+        # A question of no kind is about the subject rather than about another phrase.
+        about.sort(key=lambda one: (not one.kind, not one.kind and one.question.subject.lower() not in main.subject.lower()))
+    yield from (one.question for one in about if one.telling and one.kind)
+    yield from plain
+    yield from (one.question for one in about if one.telling)
     yield from vague
-    yield from about
+    yield from (one.question for one in about)
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    question: Question
+    kind: bool
+    """Whether it asks about the kind of the statement, rather than only about the phrase."""
+    telling: bool
+    """Whether the phrase has several words that name enough."""
+
+
+def _about(text: str, phrase: str, naming: Naming) -> _About:
+    """The question about a noun phrase of a statement."""
+    bare = re.sub("^(?:the|an?) ", "", phrase)
+    asked = kind_of([text], bare)
+    question = formed(asked, phrase)
+    telling = " " in bare and naming.value(phrase) >= _TELLING
+    return _About(Question(phrase, question, question), asked in KINDS, telling)
+
+
+def _condition(text: str) -> str:
+    """The condition of a statement, if it can be understood alone: "if the disk is full"."""
+    found = _CONDITION.match(re.sub(r"\s*\([^)]*\)", "", stated(text)).strip().rstrip("."))
+    if found is None:
+        return ""
+    word, clause = (found[1] or found[2]).split(" ", 1)
+    refers = _REFERRING.match(clause) or re.search(r"\b(?:it|they|them|this|that|these|those|he|she|we|you|I)\b", clause)
+    alone = not refers and finite_verb(clause) is not None and 3 <= len(clause.split()) <= MOST_WORDS
+    return f"{word.lower()} {clause}" if alone else ""
 
 
 def kind_of(texts: Sequence[str], subject: str = "") -> str:
@@ -257,13 +322,28 @@ def kind_of(texts: Sequence[str], subject: str = "") -> str:
     The words of the subject show no kind."""
     about = [re.sub(re.escape(subject), "", text, flags=re.IGNORECASE) for text in texts] if subject else texts
     counted = {
-        asked: sum(bool(re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)) for text in about) for asked, words in KINDS.items()
+        asked: sum(bool(re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)) for text in about)
+        for asked, words in KINDS.items()
+        if asked not in _TROUBLES or not re.search(rf"\b(?:{words})\b", subject, re.IGNORECASE)
     }
     asked = max(counted, key=counted.__getitem__)
     if 2 * counted[asked] >= len(texts):
         return asked
     verbs = [found.group().lower() for text in texts if (found := finite_verb(text)) is not None]
-    return HAPPENED if 2 * sum(map(is_past, verbs)) > len(texts) else ROLE
+    if 2 * sum(map(is_past, verbs)) > len(texts):
+        return HAPPENED
+    named = re.escape(subject)
+    if 2 * sum(bool(re.search(rf"\b{_CAUSES}{named}\b", text, re.IGNORECASE)) for text in texts) >= len(texts):
+        return CAUSED
+    if 2 * sum(
+        bool(re.search(rf"\b{named} (?:[^,;]+ )?(?:can|could|may|might) (?!be\b)\w", text, re.IGNORECASE)) for text in texts
+    ) >= len(texts):
+        return ABLE
+    last = re.split(" (?:of|for|in|on|to|with|from|at) ", subject)[0].split()[-1:] or [""]
+    if last[0] != last[0].lower():
+        return ACTS
+    states = sum(bool(re.search(r"\b(?:is|are) (?:\w+ly )?(?!\w+(?:ed|en|ing)\b)\w", text)) for text in texts)
+    return MATTERS if _ABSTRACT.search(last[0]) or (2 * states > len(texts) and len(texts) < _MANY) else WORKS
 
 
 def is_past(verb: str) -> bool:
@@ -283,6 +363,7 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
     past = clause.auxiliaries[-1] in ("was", "were", "been") if clause.auxiliaries else is_past(clause.verb)
     reason, period, dated = _REASON.search(rest[:80]), _PERIOD.search(rest), _DATED.search(re.split(", | but ", rest)[0])
     infinitive = re.match(r"to (\w+)(?= (the|an?|its|their|all|any|no|our|more|\w+s)\b)?", rest)
+    verb_follows = infinitive and BASES.get(infinitive[1]) == infinitive[1]
     follows = infinitive[0] if infinitive and infinitive[1] in BASES and (clause.passive or infinitive[2]) else ""
     phrasal = _PHRASAL.match(f"{base} {rest}")
     if reason and not re.match(r"that |as |to ", rest):
@@ -293,6 +374,14 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
     if past and (period or _PERIOD.match(clause.lead)):
         short = _short(rest[: period.start()] if period else rest, base)
         yield f"{verb} {short}", f"How long {clause.asked(short)}"
+    version = re.search(r"\b[Ii]n (?:version |release |[\w-]+ )?v?\d+\.\d", f"{clause.lead} {rest}")
+    if version and clause.passive:
+        yield f"{verb} version", f"In which version {clause.asked('')}"
+    condition = re.search(r"(?:^| )(?:only )?when (?=\w)", rest)
+    able = clause.auxiliaries[:1] and clause.auxiliaries[0] in _MODALS
+    if condition and (base in _HAPPENS - _CHANGES or (clause.passive and able)):
+        short = _short(rest[: condition.start()], base)
+        yield f"{verb} {short}", f"When {clause.asked(short)}"
     if dated and (clause.passive or (clause.verb.endswith("ing") and base != "be") or clause.auxiliaries[:1] == ("will",)):
         short = _short(rest[: dated.start()], base) or follows
         yield f"{verb} {short}", f"When {clause.asked(short)}"
@@ -303,8 +392,13 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
     elif follows and base != "be":
         yield f"{verb} {follows}", f"What {clause.asked(follows)}"
     elif clause.passive:
-        if re.match(r"(?:by|with|using|through|via|from) ", rest):
-            yield verb, f"How {clause.asked('')}"
+        means = re.search(r"(?:^| )(?:by|with|using|through|via)(?: an?| the)? (?!\d|default)\w", rest)
+        place = re.match(r"(?:in|on|at|under) (?!\d|addition|general|order|particular)\w", rest)
+        if means and (means.start() == 0 or _short(rest[: means.start()], "be")):
+            short = _short(rest[: means.start()], "be") if means.start() else ""
+            yield f"{verb} {short}", f"How {clause.asked(short)}"
+        elif place and not past and not dated:
+            yield verb, f"Where {clause.asked('')}"
         elif past:
             yield "", f"What happened to {clause.subject}"
     elif base in _CHANGES and re.match(r"(?:from|by|to) [^,;]*\d", rest):
@@ -312,8 +406,12 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
     elif base == "be":
         if re.match(rf"(?:on |in )?(?:the )?(?:\d{{1,2}} )?(?:{_DATE_WORD})", rest):
             yield verb, f"When {clause.asked('')}"
-        elif re.match(r"(?:an?|the) |[A-Z]|[a-z]+s\b(?<!ss)", rest) and clause.auxiliaries[-1] in ("is", "are", "be"):
-            yield "", f"What {' '.join((clause.auxiliaries[0], clause.subject, *clause.auxiliaries[1:]))}"
+        elif state := _STATE.match(rest):
+            yield f"{verb} {state[0]}", f"What {clause.asked(state[0])}"
+        elif re.match(r"(?:an?|the) |[A-Z]|[a-z]+s\b(?<!ss)", rest) and clause.auxiliaries in (("is",), ("are",)):
+            yield "", f"What {clause.auxiliaries[0]} {clause.subject}"
+    elif not object_ and not past and re.match(r"to (?!\d)", rest) and base not in _CHANGES and not dated and not verb_follows:
+        yield f"{verb} to", f"What {clause.asked('to')}"
     elif object_:
         purpose = re.search(r" (?:in order )?to (\w+) ", rest)
         aimed = purpose and BASES.get(purpose[1]) == purpose[1]
@@ -325,7 +423,7 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
         people = re.fullmatch(r"(?:[A-Z][a-z]+ ){1,2}[A-Z][a-z]+", clause.subject)
         yield "", f"What did {clause.subject} do" if people else f"What happened to {clause.subject}"
     kind = kind_of([" ".join((*clause.auxiliaries, clause.verb))])
-    if kind not in (HAPPENED, ROLE) and (clause.passive or kind not in _TREATED):
+    if kind in KINDS and (clause.passive or kind not in _TREATED):
         yield "", formed(kind, clause.subject)
 
 
@@ -334,7 +432,10 @@ def of_clauses(clauses: Sequence[Clause], shortest: Clause) -> Iterator[tuple[st
     verb = f"{shortest.verb} {shortest.base}"
     rests = [clause.rest for clause in clauses]
     if shortest.base == "be":
-        if shortest.auxiliaries in (("is",), ("are",)) and all(re.match(r"(?:an?|the) ", rest) for rest in rests):
+        states = {state[0] if (state := _STATE.match(rest)) else "" for rest in rests}
+        if len(states) == 1 and "" not in states:
+            yield f"{verb} {min(states)}", f"What {shortest.asked(min(states))}"
+        elif shortest.auxiliaries in (("is",), ("are",)) and all(re.match(r"(?:an?|the) ", rest) for rest in rests):
             yield "", f"What {shortest.auxiliaries[0]} {shortest.subject}"
     elif shortest.base in _HAPPENS or (shortest.passive and any(_REASON.search(rest[:80]) for rest in rests)):
         yield verb, f"Why {shortest.asked('')}"

@@ -239,7 +239,8 @@ def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: 
         whole = re.compile(rf"\b(?:the|an?|[A-Z]\S*) (?:\S+ )?(?i:{re.escape(subject)})$")
         named = next((re.sub("^an? ", "the ", found[0]) for one in written if (found := whole.search(one))), "")
         uncountable = re.search("(?:tion|ity|ness|ment|ance|ence|ware)$", subject)
-        named = named or (with_article(subject) if " " in subject and not uncountable else subject)
+        counted = not uncountable and re.search(rf"\b(?:the|an?|this) {re.escape(subject)}\b", " ".join(texts), re.IGNORECASE)
+        named = named or (with_article(subject) if (" " in subject and not uncountable) or counted else subject)
         yield from (one for one in own if one.text in (f"What {be} {name}" for be in ("is", "are") for name in (named, subject)))
         holding = [text for text in texts if subject.lower() in text.lower()] or texts
         kind = questions.kind_of(holding, subject) if english else questions.REPORTED

@@ -290,17 +290,18 @@ def hash_rows(hasher: hashlib._Hash, frame: pl.DataFrame) -> None:
     # Slices are small because several copies of a slice's text are in memory at once.
     for part in frame.iter_slices(max(1, min(10_000, _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))))):
         # Whole columns are converted because going by rows takes three times as long.
-        columns = [list(map(_writer(part[name].dtype), part[name].to_list())) for name in names]
+        columns = [list(map(_writer(part[name].dtype, part[name].null_count() > 0), part[name].to_list())) for name in names]
         hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
 
 
-def _writer(kind: Any) -> Callable[[Any], str]:
-    """A function with the result of `json.dumps` for values of a column's type, in a fifth of the time."""
+def _writer(kind: Any, nulls: bool = True) -> Callable[[Any], str]:
+    """A function with the result of `json.dumps` for values of a column's type, in a fifth of the time. `nulls`: whether the
+    column has any."""
+    write = _WRITERS.get(kind, json.dumps)
     if isinstance(kind, pl.List):
         item = _writer(kind.inner)
-        return lambda value: "null" if value is None else f"[{', '.join(map(item, value))}]"
-    write = _WRITERS.get(kind, json.dumps)
-    return lambda value: "null" if value is None else write(value)
+        write = lambda value: f"[{', '.join(map(item, value))}]"  # noqa: E731
+    return write if not nulls else lambda value: "null" if value is None else write(value)
 
 
 _WRITERS: Mapping[Any, Callable[[Any], str]] = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.engine.run.worker import COMMIT_EVERY_S, Answered, Commits
+from summhay_ray.engine.run.worker import COMMIT_EVERY_S, ITEMS_A_COMMIT, Answered, Commits
 
 pytestmark = pytest.mark.core
 
@@ -45,7 +45,7 @@ def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 
 def test_items_are_committed_together() -> None:
     # The last one is ready after 0.1 s: nobody is under way then, and all go together.
     assert [len(names) for names in commit_all([0.0, 0.05, 0.1], every_s=60)] == [3]
-    assert [len(names) for names in commit_all([0.0] * 64 + [0.2], every_s=60)] == [64, 1]
+    assert [len(names) for names in commit_all([0.0] * ITEMS_A_COMMIT + [0.2], every_s=60)] == [ITEMS_A_COMMIT, 1]
     # No item waits longer than that for others.
     assert [len(names) for names in commit_all([0.0, 0.0, 0.6], every_s=0.2)] == [2, 1]
 

@@ -48,6 +48,9 @@ def _sources(*said: str) -> list[Source]:
         "No significant activity in the foundry of Velden since the audit of the turbine.",
         "Concerned about the fact that the foundry of Velden needs a new turbine.",
         "This was caused by a crack in the turbine blades of the foundry in Velden.",
+        "This defect was found in the turbine blades of the foundry in Velden.",
+        "However, such turbine blades are rare in the foundry of Velden.",
+        "@rod: Prepare the foundry of Velden for the audit of the turbine blades.",
         "can we make it optional to audit the turbine blades of the foundry in Velden.",
     ],
 )
@@ -189,6 +192,15 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
             "Instead of the usual batches, the new routing table was pushed to most regions within an hour.",
             "What happened to the new routing table?",
         ),
+        ("Stale leases can lead to data loss.", "What can stale leases lead to?"),
+        ("It stops if the disk of the leader is full.", "What happens if the disk of the leader is full?"),
+        ("A lease can be passed to the follower using the snapshot protocol.", "How can a lease be passed to the follower?"),
+        ("The Velden relay is vulnerable to forged leases.", "What is the Velden relay vulnerable to?"),
+        ("The lease parser was repaired in version 7.51.0.", "In which version was the lease parser repaired?"),
+        ("The snapshot log can only be opened when the relay is idle.", "When can the snapshot log be opened?"),
+        ("Copying large snapshots can cause timeouts.", "What can copying large snapshots cause?"),
+        ("POLL: We should merge the two lease formats.", "What is proposed for lease formats?"),
+        ("Two more reasons are serial relays.", "Why do serial relays matter?"),
     ],
 )
 def test_a_question_asks_for_what_its_statement_says(statement: str, query: str) -> None:

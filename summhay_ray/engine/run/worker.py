@@ -39,7 +39,7 @@ Prepare = Callable[[str], tuple[Awaitable[str], int]]
 """Sends a batch to a worker. Returns the batch with prepared data, and the worker's number among those of its kind."""
 
 COMMIT_EVERY_S = 2.0
-ITEMS_A_COMMIT = 64
+ITEMS_A_COMMIT = 128
 WORKERS_A_SECOND = 16
 """Maximum number of commits per second over all workers. With more workers, each waits longer and commits more at a time."""
 
@@ -164,7 +164,7 @@ class Answered:
 
 
 class Commits(Batched[Answered, None]):
-    """Commits answered items in batches: when 64 items are ready, after some seconds, or when no other item is in progress."""
+    """Commits answered items in batches: when 128 items are ready, after some seconds, or when no other item is in progress."""
 
     _under_way = 0
 
