@@ -106,8 +106,10 @@ def sampled(driver: int, before: int, cpu_s: dict[int, tuple[str, float]] | None
             kind = "driver" if process.pid == driver else kind_of(process)
             found[kind] += own_bytes(process.pid) if process.pid != driver else 0
             if cpu_s is not None:
-                times = process.cpu_times()
-                cpu_s[process.pid] = kind, times.user + times.system
+                times, known = process.cpu_times(), cpu_s.get(process.pid, ("", 0.0))[0]
+                # A process that ends has no command line any more, and Ray renames one that has nothing to do.
+                named = known if known and kind in ("other", "ray::IDLE") else kind
+                cpu_s[process.pid] = named, times.user + times.system
     return found
 
 

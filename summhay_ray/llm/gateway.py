@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from summhay_ray.llm.batches import BatchRequest, batch_body
 from summhay_ray.llm.keys import SENT, Secrets, known_secrets
 from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
-from summhay_ray.llm.ledger_service import GrantedCall, LedgerClient, LedgerPort
+from summhay_ray.llm.ledger_service import COMPUTING_TRIP_EVERY_S, TRIP_EVERY_S, GrantedCall, LedgerClient, LedgerPort
 from summhay_ray.llm.local_model import LocalModel, LocalTransport
 from summhay_ray.llm.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
@@ -158,7 +158,8 @@ class Gateway:
     """Sends a worker's requests to the models, on one event loop.
 
     `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
-    by `provider/` for a family. `count` adds the tokens that they generate to the run's counters.
+    by `provider/` for a family. `count` adds the tokens that they generate to the run's counters. `computes`: whether the worker
+    asks only them.
     """
 
     def __init__(
@@ -171,13 +172,15 @@ class Gateway:
         evicted: Callable[[], None] | None = None,
         local: Mapping[str, LocalModel] | None = None,
         count: Callable[[Mapping[str, int]], None] = lambda _: None,
+        computes: bool = False,
     ) -> None:
         self._models = models
         self._files = files
         self._log = log
         self._run = run
         self._transports = Transports(local, count)
-        self._client = LedgerClient(port, evicted, self._transports.local.generation.stop)
+        trip_every_s = COMPUTING_TRIP_EVERY_S if computes else TRIP_EVERY_S
+        self._client = LedgerClient(port, evicted, self._transports.local.generation.stop, trip_every_s)
         self._prefixes = PrefixGate()
         self._dimensions = Dimensions(files)
         self._append: Batched[bytes, Location]

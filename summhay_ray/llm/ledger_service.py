@@ -156,6 +156,9 @@ class LedgerService:
 TRIP_EVERY_S = 0.008
 """Shortest interval between two exchanges. The first urgent message after an idle time is sent at once."""
 
+COMPUTING_TRIP_EVERY_S = 0.05
+"""The same for a worker whose models compute in it. It has many items in progress, so that it need not wait for the ledger."""
+
 PATIENT_S = 0.03
 """How long a message that nobody waits for may wait for company: each exchange costs the ledger as much as many messages."""
 
@@ -192,6 +195,7 @@ class LedgerClient:
     port: LedgerPort
     evicted: Callable[[], None] | None = None
     draining: Callable[[], None] = lambda: None
+    trip_every_s: float = TRIP_EVERY_S
     _tickets: int = field(init=False, default=0)
     _waiting: dict[int, asyncio.Future[GrantedCall]] = field(init=False, default_factory=dict)
     _message: WorkerMessage = field(init=False, default_factory=WorkerMessage)
@@ -339,7 +343,7 @@ class LedgerClient:
             self._travelling = True
             self._hear(await self.port.exchange(message), began)
             self._travelling = False
-            await asyncio.sleep(max(0.0, began + TRIP_EVERY_S - loop.time()))
+            await asyncio.sleep(max(0.0, began + self.trip_every_s - loop.time()))
 
     async def _listen(self) -> None:
         while True:

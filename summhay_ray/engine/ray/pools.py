@@ -54,13 +54,19 @@ def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Ite
     for items in sources:
         alike.setdefault(items[0].reads, []).append(items)
     for some in alike.values():
-        block: list[Item] = []
-        for items in some:
-            if block and len(block) + len(items) > most:
-                yield block
-                block = []
-            block.extend(items)
-        yield block
+        yield from _joined(some, most)
+
+
+def _joined(lists: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
+    """Neighbours joined to lists of at most `most` items; a longer list stays as it is."""
+    joined: list[Item] = []
+    for items in lists:
+        if joined and len(joined) + len(items) > most:
+            yield joined
+            joined = []
+        joined.extend(items)
+    if joined:
+        yield joined
 
 
 @dataclass(eq=False)
@@ -165,7 +171,8 @@ class Pools:
         if len({items[0].reads for items in every}) < FEW_BLOCKS:
             actors = self.pools[POOL].first
             most = min(most, -(-n_items // (BLOCKS_AN_ACTOR * actors)), max(FEW_ITEMS, -(-n_items // BLOCKS)))
-        blocks = blocks_of(every, most)
+        # Each block costs the driver and the ledger some time: many small inputs share one.
+        blocks = _joined(blocks_of(every, most), min(most, n_items // BLOCKS))
         async for _ in self._done([self._row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
             yield {}
 

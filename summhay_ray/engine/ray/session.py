@@ -181,13 +181,12 @@ def map_in_tasks(work: Callable[[A], B], items: Iterable[A], error: type[UserErr
     here = os.getcwd()
 
     def done(item: A) -> tuple[B | None, str, bool]:
-        # Workers start in another folder, so relative paths are resolved here.
-        with contextlib.suppress(OSError):
-            os.chdir(here)
-        try:
-            return work(item), "", False
-        except UserError as problem:
-            return None, str(problem), isinstance(problem, error)
+        # Workers start in another folder, so relative paths are resolved here, if the node has this folder.
+        with contextlib.chdir(here) if os.path.isdir(here) else contextlib.nullcontext():
+            try:
+                return work(item), "", False
+            except UserError as problem:
+                return None, str(problem), isinstance(problem, error)
 
     def result(task: Any) -> B:
         found, problem, of_type = ray.get(task)

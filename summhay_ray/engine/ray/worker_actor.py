@@ -23,6 +23,7 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import RemoteLedger
+from summhay_ray.engine.ray.placement import POOL
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.run.execution import DRAIN_S
 from summhay_ray.engine.run.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
@@ -141,7 +142,8 @@ class WorkerActor:
                 self._ledger.act(Ledger.count, numbers)
 
             port = LedgerPort(self._ledger.exchange, self._ledger.listen)
-            self._gateway = Gateway(settings, port, run.store.files, self._log, order.run_id, self._evicted, local, count)
+            files, computes = run.store.files, kind == POOL
+            self._gateway = Gateway(settings, port, files, self._log, order.run_id, self._evicted, local, count, computes)
             self._worker = Worker(workload, run, self._gateway, self._ledger.commit, count, order.workers)
             if kind == "calling":
                 self._gateway.make_transports()
