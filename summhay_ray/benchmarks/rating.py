@@ -102,7 +102,7 @@ class RatingTable:
     value: str = "rating"
 
 
-def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def sample_counts(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Per group of ratings: `samples_expected`, the answers requested, and `samples`, the readable ones; null for
     expectations."""
     read = pl.col("n_votes") > 0

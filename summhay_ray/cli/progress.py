@@ -109,7 +109,25 @@ def view(progress: Progress, width: int = 80) -> Group:
     """
     parts: list[Text | Table] = [Text(_bar_line(progress, width), no_wrap=True, overflow="ellipsis")]
     if width >= TABLE_FROM and progress.models:
-        return Group(*parts, _models(progress))
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for head_text in HEADS:
+            named = head_text in (HEADS[0], HEADS[-1])
+            table.add_column(Text(head_text), justify="left" if named else "right", overflow="fold", no_wrap=not named)
+        for model in progress.models:
+            row = (
+                printable(model.model),
+                f"{model.calls}",
+                f"{model.calls_a_second:.1f}",
+                _of(model.requests, model.rpm),
+                _of(model.input_tokens, model.input_tpm),
+                _of(model.output_tokens, model.output_tpm),
+                f"{model.in_flight}/{model.cap}",
+                f"{model.limited}",
+                f"{model.retries}",
+                _state(model),
+            )
+            table.add_row(*map(Text, row))
+        return Group(*parts, table)
     hindered = [(printable(model.model), state) for model in progress.models if (state := _state(model))]
     return Group(*parts, *(Text(f"{model}: {state}") for model, state in hindered))
 
@@ -151,16 +169,6 @@ def _now(progress: Progress) -> str:
     if progress.doing and not (progress.in_flight or progress.seconds_left):
         return f"{progress.doing}, {_time(progress.seconds)}"
     return "time left ?" if progress.seconds_left is None else f"{_time(progress.seconds_left)} left"
-
-
-def _models(progress: Progress) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head_text in HEADS:
-        named = head_text in (HEADS[0], HEADS[-1])
-        table.add_column(Text(head_text), justify="left" if named else "right", overflow="fold", no_wrap=not named)
-    for model in progress.models:
-        table.add_row(*map(Text, _row(model)))
-    return table
 
 
 def line(progress: Progress, ended: bool = False) -> str:
@@ -217,21 +225,6 @@ def _times(progress: Progress, ended: bool = False) -> str:
     left += [] if not progress.usd_left else [f"${progress.usd_left:.4f}"]
     left += ["?" if progress.seconds_left is None else _time(progress.seconds_left)]
     return f"{_time(progress.seconds)} elapsed, {', '.join(left)} to go"
-
-
-def _row(model: ModelProgress) -> tuple[str, ...]:
-    return (
-        printable(model.model),
-        f"{model.calls}",
-        f"{model.calls_a_second:.1f}",
-        _of(model.requests, model.rpm),
-        _of(model.input_tokens, model.input_tpm),
-        _of(model.output_tokens, model.output_tpm),
-        f"{model.in_flight}/{model.cap}",
-        f"{model.limited}",
-        f"{model.retries}",
-        _state(model),
-    )
 
 
 def _state(model: ModelProgress) -> str:

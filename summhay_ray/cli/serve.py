@@ -30,7 +30,7 @@ FAULTS: Mapping[str, str] = {
 _SETTINGS = get_type_hints(Settings, include_extras=True)
 _OPTIONS: tuple[tuple[Any, ...], ...] = (
     ("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
-    ("host", str, "127.0.0.1", "The address to listen on: this machine alone, unless told otherwise."),
+    ("host", str, "127.0.0.1", "The address to listen on; by default only this machine can connect."),
     ("answers", Literal["offline", "short"], "offline", "offline: as offline/support, /judge and /writer; short: quick texts."),
     # Settings with several values are options of another form, below.
     *(

@@ -37,7 +37,23 @@ def compare_runs(runs: Sequence[RunScores], systems: Sequence[str] = (), over: O
     these clusters, or to other clusters; by default the latter with six clusters or more.
     """
     _shared_figures(runs)
-    comparison = compare_pairs(runs, _pairs(runs, systems), over=over)
+    pairs: Chosen
+    if len(runs) == 2 and not systems:
+        pairs = [((0, name), (1, name)) for name in runs[0].systems if name in runs[1].systems]
+        if not pairs:
+            known = "; ".join(f"{run.run}: {', '.join(run.systems)}" for run in runs)
+            raise UserError(f"no system has the same name in both runs ({known}); name a system of each with --systems A B")
+    else:
+        sides = zip((0, len(runs) - 1), systems or ("*", "*"), strict=True)
+        first, second = ([(index, name) for name in _matching(runs[index], pattern)] for index, pattern in sides)
+        seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
+        pairs = [(a, b) for a, b in seen if (b, a) not in seen or a < b]
+        if not pairs:
+            mend = "give a second run, or two of its judges with --judges A B"
+            raise UserError(f"{runs[0].run} has no two systems to compare among {', '.join(runs[0].systems)}; {mend}")
+    if len(pairs) > MOST_PAIRS:
+        raise UserError(f"{len(pairs):,} pairs of systems are more than {MOST_PAIRS:,}; name fewer with --systems A B")
+    comparison = compare_pairs(runs, pairs, over=over)
     if comparison is None:
         raise UserError(f"{_run_names(runs)}: no two of these systems have a scored query in common")
     return comparison
@@ -158,7 +174,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
         for (index, system), n_own, of, missing in zip(sides, n, due, observed.missing, strict=True)
     ]
     judge = " and ".join(dict.fromkeys(run.judge for run in runs if run.judge))
-    told = [
+    verdicts = [
         _verdict(
             row, [runs[sides[x][0]].label(sides[x][1]) for x in pair], unit, cluster, [lacking[x] for x in pair if lacking[x]]
         )
@@ -173,7 +189,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
     )
     a, b = ([runs[sides[x][0]].side(sides[x][1]) for x in side] for side in zip(*asked.pairs, strict=True))
     given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL, "paired": found.to_struct()}
-    frame = pl.DataFrame({**given, "verdict": told, "corrected": corrected, "labelled": by_labels})
+    frame = pl.DataFrame({**given, "verdict": verdicts, "corrected": corrected, "labelled": by_labels})
     frame = frame.filter((found["n_queries"] > 0) | found["worst_low"].is_not_null())
     if frame.is_empty():
         return None
@@ -279,26 +295,6 @@ def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, p
     names = {"place": pl.UInt32, **dict.fromkeys(("from_best", "from_best_low", "from_best_high"), pl.Float64)}
     standing = standing.join(pl.DataFrame(rows, schema=names, orient="row"), on="place", maintain_order="left")
     return standing.select(STANDING.names()).cast(STANDING)
-
-
-def _pairs(runs: Sequence[RunScores], wanted: Sequence[str]) -> Chosen:
-    pairs: Chosen
-    if len(runs) == 2 and not wanted:
-        pairs = [((0, name), (1, name)) for name in runs[0].systems if name in runs[1].systems]
-        if not pairs:
-            known = "; ".join(f"{run.run}: {', '.join(run.systems)}" for run in runs)
-            raise UserError(f"no system has the same name in both runs ({known}); name a system of each with --systems A B")
-    else:
-        sides = zip((0, len(runs) - 1), wanted or ("*", "*"), strict=True)
-        first, second = ([(index, name) for name in _matching(runs[index], pattern)] for index, pattern in sides)
-        seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
-        pairs = [(a, b) for a, b in seen if (b, a) not in seen or a < b]
-        if not pairs:
-            mend = "give a second run, or two of its judges with --judges A B"
-            raise UserError(f"{runs[0].run} has no two systems to compare among {', '.join(runs[0].systems)}; {mend}")
-    if len(pairs) > MOST_PAIRS:
-        raise UserError(f"{len(pairs):,} pairs of systems are more than {MOST_PAIRS:,}; name fewer with --systems A B")
-    return pairs
 
 
 def _matching(run: RunScores, pattern: str) -> Iterable[str]:

@@ -47,8 +47,8 @@ def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
     """A line for each pair if there are few; else one line for all."""
     pairs, standings = comparison.of(figure), comparison.standings[figure]
     if pairs.height <= FEW_PAIRS:
-        told = pairs.select(_named(comparison, "a"), _named(comparison, "b"), "verdict").iter_rows()
-        return [f"{figure}, {a} and {b}: {verdict}" for a, b, verdict in told]
+        rows = pairs.select(_named(comparison, "a"), _named(comparison, "b"), "verdict").iter_rows()
+        return [f"{figure}, {a} and {b}: {verdict}" for a, b, verdict in rows]
     best, n = standings.filter("may_be_best")["label"].to_list(), standings["rank"].count()
     differ = f"{pairs['differs'].sum():,} of {pairs.height:,} pairs differ, the others are not shown to"
     named = ", ".join(best[:FEW_PAIRS]) + (f" and {len(best) - FEW_PAIRS} more" if len(best) > FEW_PAIRS else "")

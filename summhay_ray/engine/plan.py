@@ -386,22 +386,16 @@ class Planner:
         settings = self.settings[request.model]
         if not request.shared or not settings.caches:
             return 0, 0
-        length = len(request.messages[-1].content) if request.messages else 0
-        prefix = hash((request.model, request.messages[:-1], request.messages[-1].content[: request.shared]))
+        *before, last = (message.content for message in request.messages)
+        prefix = hash((request.model, request.messages[:-1], last[: request.shared]))
         if prefix in self.prefixes:
             return self.prefixes[prefix], 0
         # All of the prompt's tokens are counted already: this is their share before the end of the shared beginning.
-        shared = tokens if request.shared == length else self._shared_tokens(request)
+        shared = tokens if request.shared == len(last) else sum(map(count_tokens, (*before, last[: request.shared])))
         self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
         if not self.prefixes[prefix]:
             self.short[request.model] = max(self.short.get(request.model, 0), shared)
         return 0, self.prefixes[prefix]
-
-    def _shared_tokens(self, request: Request) -> int:
-        """Our count of the tokens up to the end of the shared beginning."""
-        return sum(count_tokens(message.content) for message in request.messages[:-1]) + count_tokens(
-            request.messages[-1].content[: request.shared]
-        )
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
@@ -492,9 +486,9 @@ class Planner:
 
     def _expected(self) -> tuple[float, float]:
         """The expected dollars and calls."""
-        expected = [(call, n * call.share) for call, n in self.counts.items() if "expected" in call.sizes]
-        micros = (call.figures(self.settings[call.model])["usd_micros"] * n for call, n in expected)
-        return sum(micros), sum(n for _, n in expected)
+        expected = ((call, n * call.share) for call, n in self.counts.items() if "expected" in call.sizes)
+        micros = sum(call.figures(self.settings[call.model])["usd_micros"] * n for call, n in expected)
+        return micros, sum(self.calls.values())
 
 
 def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:

@@ -33,14 +33,7 @@ from summhay_ray.judge.offline import OfflineJudge, Rated, rate
 from summhay_ray.judge.prompt import usable_bullet, usable_verdict
 from summhay_ray.judge.rating.answer import Scale, check_logprobs
 from summhay_ray.judge.rating.base import Criterion, OfflineRater, Rater, Rating, criteria, rate_text, rating_requests
-from summhay_ray.judge.strategies import (
-    Absence,
-    asks_alone,
-    check_prompt,
-    judge_absence,
-    prompt_identity,
-    prompt_template,
-)
+from summhay_ray.judge.strategies import Absence, asks_alone, check_prompt, judge_absence, prompt_identity, prompt_template
 from summhay_ray.llm import Ask
 from summhay_ray.records import Insight
 

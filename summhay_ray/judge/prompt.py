@@ -20,17 +20,7 @@ from typing import Any
 from summhay_ray.judge.base import Verdict
 from summhay_ray.outcome import Malformed
 from summhay_ray.records import COVERAGE_VALUE
-from summhay_ray.text import (
-    Material,
-    UnusableAnswer,
-    fill,
-    final_text,
-    json_line,
-    json_objects,
-    length_before,
-    neutral,
-    whole_number,
-)
+from summhay_ray.text import Material, UnusableAnswer, fill, final_text, json_line, json_objects, neutral, whole_number
 
 EXAMPLES = "[[FEW_SHOT_EXAMPLES]]"
 _LOOKS_LIKE_ONE = re.compile(r"\[\[[A-Za-z_]+\]\]")
@@ -95,15 +85,11 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
-    return fill(text, _values(insight, bullets))
+    return fill(text, placeholders(insight, bullets))
 
 
-def n_shared(text: str, insight: str, bullets: Sequence[str], prompt: str) -> int:
-    """Characters at the beginning of a rendered `prompt` that the judgments of a summary's other insights share."""
-    return length_before(text, _values(insight, bullets), ["[[INSIGHT]]"], prompt)
-
-
-def _values(insight: str, bullets: Sequence[str]) -> dict[str, Material]:
+def placeholders(insight: str, bullets: Sequence[str]) -> dict[str, Material]:
+    """Placeholder of a template about one insight -> the text to insert."""
     return {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))}
 
 

@@ -20,7 +20,7 @@ from summhay_ray.llm import Ask, Message, RawAnswer, Request, Sampling
 from summhay_ray.loops import together
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
 from summhay_ray.records import Insight
-from summhay_ray.text import UnusableAnswer, fill, final_text, json_line, json_value, text_hash
+from summhay_ray.text import UnusableAnswer, fill, final_text, json_line, json_value, length_before, text_hash
 
 
 class PerInsight:
@@ -55,7 +55,10 @@ def _requests(
 ) -> tuple[Request, ...]:
     """A request for each insight. `text`: the template."""
     prompts = [prompting.render(text, insight.text, bullets) for insight in insights]
-    shared = prompting.n_shared(text, insights[0].text, bullets, prompts[0]) if len(insights) > 1 else 0
+    # Characters at the beginning of the prompt that the judgments of the other insights share.
+    shared = 0
+    if len(insights) > 1:
+        shared = length_before(text, prompting.placeholders(insights[0].text, bullets), ["[[INSIGHT]]"], prompts[0])
     return tuple(
         Request(
             model=model,

@@ -17,16 +17,7 @@ from summhay_ray.metrics.agreement import (
     rank_agreement,
 )
 from summhay_ray.metrics.citation_parsing import MAY_BE_UNREAD, Compat, by_number, extract_citations, ids_of, read_citations
-from summhay_ray.metrics.corrections import (
-    FEWEST,
-    JudgeBias,
-    LabelledScore,
-    bias_of,
-    by_labels,
-    corrected,
-    corrected_mean,
-    standard_error,
-)
+from summhay_ray.metrics.corrections import FEWEST, JudgeBias, LabelledScore, bias_of, by_labels, corrected, corrected_mean
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
     Bootstrap,
@@ -64,7 +55,6 @@ from summhay_ray.metrics.scores_by_system import (
     haystack_scores,
     insight_sums,
     of_column,
-    over_haystacks,
     query_means,
     system_scores,
     words_per_bullet,
@@ -131,7 +121,6 @@ __all__ = [
     "nugget_scores_by_query",
     "nugget_sums",
     "of_column",
-    "over_haystacks",
     "pearson",
     "position_sensitivity",
     "query_means",
@@ -142,7 +131,6 @@ __all__ = [
     "score_columns",
     "score_summary",
     "scores_at_cuts",
-    "standard_error",
     "system_scores",
     "unit_means",
     "with_nuggets",

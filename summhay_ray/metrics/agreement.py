@@ -69,8 +69,8 @@ def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
     return Agreement(
         n=len(labels),
         correlation=pearson(first.values, second.values),
-        same_label=_share([a == b for a, b in labels]),
-        same_bullet=_share([a == b for a, b in linked]),
+        same_label=sum(a == b for a, b in labels) / len(labels) if labels else None,
+        same_bullet=sum(a == b for a, b in linked) / len(linked) if linked else None,
         n_linked=len(linked),
         confusion=confusion,
         alpha=alpha([[_WORTH[label] for label in side.labels] for side in (first, second)]),
@@ -129,10 +129,6 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
         return max(-1.0, min(1.0, statistics.correlation(first, second)))
     except statistics.StatisticsError:  # Squares of tiny differences can underflow to 0.
         return None
-
-
-def _share(same: Sequence[bool]) -> float | None:
-    return sum(same) / len(same) if same else None
 
 
 THRESHOLD = 0.5

@@ -156,8 +156,3 @@ def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequ
     values = [None if one is None else one.value for one in found.values()]
     labels = ByLabels(len(coverage), found["coverage"], found["joint"])
     return replace(score, ci=intervals, ci_reasons=reasons, labels=labels, coverage_labelled=values[0], joint_labelled=values[1])
-
-
-def standard_error(one: Corrected) -> float:
-    """The standard error of a corrected mean: that of a normal distribution with the same interval."""
-    return (one.high - one.low) / (2 * Z_95)

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS, SystemScore, over_haystacks, query_intervals
+from summhay_ray.metrics.score_intervals import FEWEST_UNITS
+from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS, SystemScore, query_intervals
 from summhay_ray.records import NUGGET_WEIGHTS
 
 NUGGET_SCORES = tuple(f"{name}{strict}" for name in NUGGET_WEIGHTS for strict in ("", "_strict"))
@@ -60,7 +61,7 @@ def with_nuggets(scores: Sequence[SystemScore], queries: pl.DataFrame) -> list[S
     expected = dict(queries.group_by(KEYS, maintain_order=True))
     values = pl.col(NUGGET_SCORES).fill_null(0.0)
     counted = [pl.col(name).is_not_null().cast(pl.Float64).alias(f"n_{name}") for name in NUGGET_SCORES]
-    over = over_haystacks(queries["haystack_id"].n_unique())
+    over = queries["haystack_id"].n_unique() >= FEWEST_UNITS
 
     def with_own(score: SystemScore) -> SystemScore:
         key = tuple(getattr(score, name) for name in KEYS)

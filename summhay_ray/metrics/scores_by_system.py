@@ -248,11 +248,6 @@ def haystack_scores(
     return found
 
 
-def over_haystacks(n_haystacks: int) -> bool:
-    """Whether figures generalize to further haystacks; otherwise only to further queries of these haystacks."""
-    return n_haystacks >= FEWEST_UNITS
-
-
 def _scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
@@ -273,7 +268,7 @@ def _scores(
     by_summary = bullets.group_by(summary_keys).agg(pl.col(*BULLET_FIGURES).drop_nulls())
     named = groups.join(by_summary, on=summary_keys, how="left").sort("group")
     tops, bottoms = (list(columns) for columns in zip(*FIGURES.values(), strict=True))
-    is_over_haystacks = over_haystacks(both["haystack_id"].n_unique())
+    is_over_haystacks = both["haystack_id"].n_unique() >= FEWEST_UNITS
     for row, (start, end) in zip(named.iter_rows(named=True), itertools.pairwise(starts), strict=True):
         n_expected, totals, haystack = rows[start:end, 0], rows[start:end, 1:], haystacks[start:end]
         top, bottom = totals[:, tops], totals[:, bottoms]

@@ -54,10 +54,6 @@ def figures_of(reported: ReportedRun) -> pl.DataFrame:
             for figure, standing in compared.standings.items()
         ]
         return pl.concat(parts).cast(FIGURES).drop_nulls("value")
-    return pl.DataFrame(_rows_of_sections(reported), schema=FIGURES, orient="row").drop_nulls("value")
-
-
-def _rows_of_sections(reported: ReportedRun) -> list[dict[str, Any]]:
     found = []
     for section in reported.sections:
         if section.table is None or not {"model", "n_expected"} <= {*section.table.columns}:
@@ -73,7 +69,7 @@ def _rows_of_sections(reported: ReportedRun) -> list[dict[str, Any]]:
                     about = {"system": " + ".join(filter(None, system.values())), "task": "/".join([section.slug, *others])}
                     unit = section.units.get(figure, "")
                     found.append({**system, **about, "figure": figure, "unit": unit, "value": row[figure], **ends, **counts})
-    return found
+    return pl.DataFrame(found, schema=FIGURES, orient="row").drop_nulls("value")
 
 
 def public_spec(value: Any) -> Any:

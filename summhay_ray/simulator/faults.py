@@ -40,12 +40,6 @@ def skew(settings: Settings, model: str, prompt_sha: str) -> float:
     return 1 + settings.token_skew * (2 * drawn - 1)
 
 
-def is_unavailable(settings: Settings, model: str, prompt_sha: str, attempt: int) -> bool:
-    """Whether there is no capacity for this attempt at a flex request."""
-    (drawn,) = uniform(1, settings.seed, model, prompt_sha, attempt, "flex")
-    return drawn < settings.flex_unavailable
-
-
 def _choose(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
     """The name whose share of [0, 1) contains the number; empty beyond all shares."""
     total = 0.0

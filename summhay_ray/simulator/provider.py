@@ -21,7 +21,7 @@ from summhay_ray.simulator.answering import Answers
 from summhay_ray.simulator.batches import Batch, Batches, Item, Served
 from summhay_ray.simulator.bills import Books, Call, Totals, fingerprint
 from summhay_ray.simulator.chat import finish, reported_usage, scaled_prefix, with_logprobs
-from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, is_unavailable, skew
+from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew, uniform
 from summhay_ray.simulator.limits import Amount, Minute
 from summhay_ray.simulator.prefixes import Encoder
 from summhay_ray.simulator_settings import Settings
@@ -190,7 +190,8 @@ class Provider:
         totals.most_in_flight = max(totals.most_in_flight, totals.in_flight)
         call.attempt = totals.attempts[call.prompt]
         totals.attempts[call.prompt] += 1
-        if call.channel == "flex" and is_unavailable(job.settings, call.model, call.prompt, call.attempt):
+        seed, least = job.settings.seed, job.settings.flex_unavailable
+        if call.channel == "flex" and uniform(1, seed, call.model, call.prompt, call.attempt, "flex")[0] < least:
             self._undo(job)
             message = "Resource unavailable: there is not enough capacity for flex processing now. (simulated)"
             raise bodies.Refused(429, "resource_unavailable", message, type="resource_unavailable")

@@ -247,8 +247,8 @@ class Table:
         parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
         plain = [part for part in parts if part is not type(None)]
         if len(plain) != 1 or plain[0] not in _NAMES:
-            told = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
-            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: {told} is not a column type; take {_SUPPORTED}")
+            given = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
+            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: {given} is not a column type; take {_SUPPORTED}")
         return pa.field(name, _ARROW[_NAMES[plain[0]]], nullable=len(parts) > 1, metadata={"meaning": str(meaning)})
 
     def describe(self) -> dict[str, Any]:

@@ -11,15 +11,7 @@ from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
 from summhay_ray.summarize.context import ContextPlan, assemble, find_ordering, order, shown
 from summhay_ray.summarize.offline.reading import read as asked_in
-from summhay_ray.summarize.prompting import (
-    bullets_of,
-    check_prompt,
-    final,
-    prompt_identity,
-    refuses,
-    render,
-    without_references,
-)
+from summhay_ray.summarize.prompting import bullets_of, check_prompt, final, prompt_identity, refuses, render, without_references
 
 SHORT_NAMES = {
     "refine": "refine-high-to-low",

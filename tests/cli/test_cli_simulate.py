@@ -50,7 +50,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
     folder = tmp_path_factory.mktemp("simulated")
     keys = folder / "keys"
     keys.write_text(KEY + "\n", encoding="ascii")
-    options = ["--keys", str(keys), "--limit", "late:latency=30", "--unknown-model", "gone", "--input-price", "1"]
+    options = ["--keys", str(keys), "--unknown-model", "gone", "--input-price", "1", "--quality", "good=0.8,poor=0.3"]
     with simulated_provider(*options, record=folder / "record.jsonl") as provider:
         yield provider
 
@@ -169,7 +169,9 @@ def test_it_warns_where_other_machines_reach_it(cli: Callable[..., Said], served
     assert said[0] == "warning: --host 0.0.0.0 lets other machines in; --host 127.0.0.1 keeps them out" and len(said) == 2
 
 
-def test_models_of_different_quality_have_an_order_that_is_the_same_each_time(tmp_path: Path, cli: Callable[..., Said]) -> None:
+def test_models_of_different_quality_have_an_order_that_is_the_same_each_time(
+    tmp_path: Path, cli: Callable[..., Said], served: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def joints(base: str, store: str) -> dict[str, float]:
         models = ("best", "good", "poor")
         entries = [{"model": f"openai/{one}", "api_base": base, "price": 0, "api_key_env": "SIMULATED_API_KEY"} for one in models]
@@ -179,9 +181,8 @@ def test_models_of_different_quality_have_an_order_that_is_the_same_each_time(tm
         rows = cli("score", run, "--store", tmp_path / store, "--json").document["systems"]
         return {row["model"].removeprefix("openai/"): row["joint"] for row in rows}
 
-    os.environ["SIMULATED_API_KEY"] = KEY
-    with simulated_provider("--quality", "good=0.8,poor=0.3") as provider:
-        first, second = (joints(provider.base, store) for store in ("one", "two"))
+    monkeypatch.setenv("SIMULATED_API_KEY", KEY)
+    first, second = (joints(served.base, store) for store in ("one", "two"))
     assert first["best"] > first["good"] > first["poor"] >= 0
     assert first == second
 

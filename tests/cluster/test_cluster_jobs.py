@@ -90,6 +90,7 @@ class Person:
             "haystacks": ["sample/news"],
             "retrievers": ["gate_module:Gate"],
             "summarizers": ["offline/lead"],
+            "workers": 1,
         }
         (folder / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
         keys = {"OPENAI_API_KEY": CANARY, "AWS_SECRET_ACCESS_KEY": CANARY + "-aws", "RAY_AUTH_MODE": "disabled"}

@@ -49,12 +49,16 @@ def pages_with(*infos: str) -> list[Path]:
     return [page for page in PAGES if any(block.info in infos for block in blocks_of(page))]
 
 
-def commands_of(text: str) -> list[list[str]] | None:
-    """The arguments of the block's commands, where each is `summhay` and asks nothing of a shell; None otherwise."""
-    lines = [bare for line in text.splitlines() if (bare := re.sub(r"(^|\s)#.*", "", line).strip())]
-    if any(not line.startswith("summhay ") or re.search(r"[|&;<>$*`\\]", re.sub(r"'[^']*'", "", line)) for line in lines):
-        return None
-    return [shlex.split(line)[1:] for line in lines]
+def split_block(text: str) -> tuple[list[list[str]], str]:
+    """The arguments of the block's first commands, as far as each is `summhay` and needs no shell; and the rest of the block."""
+    commands, lines = [], text.splitlines(keepends=True)
+    for place, line in enumerate(lines):
+        if bare := re.sub(r"(^|\s)#.*", "", line).strip():
+            plain = re.sub(r"'[^']*'|\$SUMMHAY_STORE\b", "", bare)
+            if not bare.startswith("summhay ") or re.search(r"[|&;<>$*`\\]", plain):
+                return commands, "".join(lines[place:])
+            commands.append(shlex.split(os.path.expandvars(bare))[1:])
+    return commands, ""
 
 
 def run_blocks(page: Path, infos: Sequence[str]) -> None:
@@ -69,13 +73,12 @@ def run_blocks(page: Path, infos: Sequence[str]) -> None:
             Path(saved[1]).write_text(block.text, encoding="utf-8")
         if block.info not in infos:
             continue
-        commands = None if "cluster" in block.info else commands_of(block.text)
         if block.info.startswith("python"):
             steps: list[Callable[[], str]] = [partial(program_prints, block.text, runs, page.name)]
-        elif commands is not None:
-            steps = [partial(summhay_prints, words, runs) for words in commands]
         else:
-            steps = [partial(shell_prints, block.text, runs, page.name)]
+            commands, rest = ([], block.text) if "cluster" in block.info else split_block(block.text)
+            steps = [partial(summhay_prints, words, runs) for words in commands]
+            steps += [partial(shell_prints, rest, runs, page.name)] if rest else []
         printed = ""
         for step in steps:
             printed += (now := step())

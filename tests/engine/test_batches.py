@@ -22,6 +22,9 @@ N_SUMMARIES = 8
 BUDGET, PARTIAL, WAITING = 3, 4, 5
 RESULTS = ("summaries", "judgments", "bullets")
 
+# A model of Anthropic is asked through litellm.
+pytestmark = pytest.mark.usefixtures("litellm")
+
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +79,16 @@ def check_books(at: Simulated, document: Mapping[str, Any]) -> None:
     assert document["usd"]["reserved"] == document["usd"]["uncertain"] == 0
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The run without batches: its document, and the hashes of its tables."""
+    folder = tmp_path_factory.mktemp("plain")
+    with pytest.MonkeyPatch.context() as patch, provider() as standard:
+        patch.setenv(KEY_ENV, KEY)
+        document = run(spec_of(folder, standard, batch=False), folder / "store")
+    return document, results_of(document, folder / "store")
+
+
 FAULTS: Mapping[str, Mapping[str, float]] = {
     "nothing": {},
     "lost replies, other order, duplicates": {"batch_lost": 1, "batch_shuffled": 1, "batch_duplicates": 0.5},
@@ -85,17 +98,17 @@ FAULTS: Mapping[str, Mapping[str, float]] = {
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("faults", FAULTS)
-def test_batches_cost_half_and_give_the_same_tables(tmp_path: Path, faults: str) -> None:
-    with provider() as standard:
-        plain = run(spec_of(tmp_path / "plain", standard, batch=False), tmp_path / "plain-store")
-        expected = results_of(plain, tmp_path / "plain-store")
+def test_batches_cost_half_and_give_the_same_tables(
+    tmp_path: Path, faults: str, plain: tuple[dict[str, Any], dict[str, Any]]
+) -> None:
+    standard, expected = plain
     with provider(batch_duration=0.5, **FAULTS[faults]) as simulated:
         done = run(spec_of(tmp_path / "batch", simulated), tmp_path / "store")
         check_books(simulated, done)
         channels = simulated.stats()["channels"]
     assert expected and results_of(done, tmp_path / "store") == expected
-    assert channels["batch"]["served"] == N_SUMMARIES and done["run"] == plain["run"]
-    saved = plain["usd"]["spent"] - done["usd"]["spent"]
+    assert channels["batch"]["served"] == N_SUMMARIES and done["run"] == standard["run"]
+    saved = standard["usd"]["spent"] - done["usd"]["spent"]
     assert saved == pytest.approx(channels["batch"]["micros"] / 1e6, abs=1e-5)
 
 
@@ -229,10 +242,10 @@ def killed(spec: Path, store: Path, number: int, after_s: float) -> bool:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.soak)])
-def test_a_killed_driver_loses_no_batch_and_pays_none_twice(tmp_path: Path, kills: int) -> None:
-    with provider() as standard:
-        plain = run(spec_of(tmp_path / "plain", standard, batch=False), tmp_path / "plain-store")
-        expected = results_of(plain, tmp_path / "plain-store")
+def test_a_killed_driver_loses_no_batch_and_pays_none_twice(
+    tmp_path: Path, kills: int, plain: tuple[dict[str, Any], dict[str, Any]]
+) -> None:
+    standard, expected = plain
     draw, store = random.Random(kills), tmp_path / "store"
     with provider(batch_duration=4.0 * kills, batch_lost=1) as simulated:
         # The judge goes by batches, too: a synchronous call that a kill interrupts is uncertain.
@@ -244,4 +257,6 @@ def test_a_killed_driver_loses_no_batch_and_pays_none_twice(tmp_path: Path, kill
         check_books(simulated, done)
         assert results_of(done, store) == expected
         # No batch is submitted twice, and none is an orphan: each request is in one.
-        assert sum(batch["requests"] for batch in batches_at(simulated)) == done["batches"]["answered"] == plain["calls"]["made"]
+        assert (
+            sum(batch["requests"] for batch in batches_at(simulated)) == done["batches"]["answered"] == standard["calls"]["made"]
+        )

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from runs import start, write_spec
-from simulated_provider import KEY, Simulated, simulated_provider
+from simulated_provider import KEY, Simulated, in_thread
+
+from summhay_ray.simulator.start import short_answer
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -62,7 +64,7 @@ def seconds_of(provider: Simulated, folder: Path, slow: Sequence[str]) -> dict[s
 
 def test_a_throttled_summarizer_and_a_throttled_judge_slow_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUMMHAY_TEST_KEY", KEY)
-    with simulated_provider("--answers", "short", "--latency", str(LATENCY_S)) as provider:
+    with in_thread(short_answer, latency=LATENCY_S) as provider:
         seconds = seconds_of(provider, tmp_path / "beside", ["slow", "slow-judge"])
     # Alone they take under 2 s; who waited for a model of 60 requests a minute would take 20 s or more.
     assert max(seconds.values()) <= ENOUGH_S, seconds

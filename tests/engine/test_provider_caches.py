@@ -11,7 +11,7 @@ from simulated_provider import KEY, in_thread
 import summhay_ray
 from summhay_ray import api
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("litellm")]
 
 # litellm's prices of this model, and Anthropic's multiples for its cache.
 PRICES = {"input_price": 3.0, "cached_price": 0.3, "output_price": 15.0, "write_factor": 1.25, "write_hour_factor": 2.0}
@@ -33,8 +33,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_KEY", KEY)
 
 
-@pytest.mark.parametrize("price", [None, {"input_per_mtok": 3.0, "output_per_mtok": 15.0}])
-@pytest.mark.parametrize("cache", [True, "1h"])
+@pytest.mark.parametrize(("cache", "price"), [(True, None), ("1h", {"input_per_mtok": 3.0, "output_per_mtok": 15.0})])
 def test_the_queries_of_a_haystack_share_its_documents(tmp_path: Path, cache: Any, price: Any) -> None:
     with in_thread(answer, quick=False, **PRICES) as provider:
         asked = spec(provider.base, cache=cache, price=price)

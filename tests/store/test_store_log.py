@@ -120,7 +120,7 @@ def test_a_file_that_is_cut_anywhere_loses_its_tail_alone(tmp_path: Path) -> Non
     "flip",
     [
         0x01,
-        0x20,
+        pytest.param(0x20, marks=pytest.mark.soak),
         pytest.param(0x80, marks=pytest.mark.soak),
         pytest.param(0xFF, marks=pytest.mark.soak),
         pytest.param("newline", marks=pytest.mark.soak),

@@ -49,10 +49,8 @@ class Overlap:
 
 def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
     """Items split at commas and semicolons, against the labels. Duplicate labels cannot all be matched, since items are a set."""
-    return Overlap(0, 0, 0) if prediction == FAILED else _items_overlap(prediction, answer)
-
-
-def _items_overlap(prediction: str, answer: Sequence[str]) -> Overlap:
+    if prediction == FAILED:
+        return Overlap(0, 0, 0)
     predicted = {_plain(item) for item in _SEPARATOR.split(prediction)}
     gold = [_plain(label) for label in answer]
     return Overlap.of(len(predicted.intersection(gold)), len(predicted), len(gold))
@@ -99,7 +97,7 @@ def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
     header = _CORE.search(prediction)
     numbers = _NUMBER.findall(header.group(1) if header else prediction)
     gold = [match.group() if (match := _NUMBER.search(label)) else "None" for label in answer]
-    return _items_overlap(", ".join(numbers), gold)
+    return recalling(", ".join(numbers), gold)
 
 
 def source_of(user_msg: str) -> str:

@@ -14,7 +14,7 @@ from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.ethic import lenient_metrics, release_metrics
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.benchmarks.rating import samples_told
+from summhay_ray.benchmarks.rating import sample_counts
 from summhay_ray.metrics import Observed, Paired
 
 CELL = ("task", "domain", "model")
@@ -272,7 +272,7 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
     """Summarizing by judge, model and domain: mean rating per criterion, mass `outside` the scale, share of `missing` sections,
     and `copied`, the ratio of summary to section length: near 1 is a copy, which no criterion penalizes. `n`: answers; `samples`:
-    see `samples_told`."""
+    see `sample_counts`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(
@@ -292,6 +292,6 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     # A model that omits all sections has no ratings, but still gets a row.
     judges = pl.DataFrame({"judge": sorted({how.judge, *ratings["judge"]})}, schema={"judge": pl.String})
     rows = counted.join(judges, how="cross").join(means, on=keys, how="left")
-    rows = rows.join(samples_told(own, keys), on=keys, how="left")
+    rows = rows.join(sample_counts(own, keys), on=keys, how="left")
     columns = (*keys, *release_metrics.CRITERIA, "outside", "missing", "copied", "n", "n_expected", "samples", "samples_expected")
     return rows.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)

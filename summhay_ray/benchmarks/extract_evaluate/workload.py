@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, CriterionSpec, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, rated, samples_told, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, rated, sample_counts, shown_of
 from summhay_ray.benchmarks.retrieval import NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import SpecError, UserError
@@ -305,7 +305,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
         scores = measured(tables, settings)
         rated, cell = tables["extract_ratings"], [*TASK, "method", "budget"]
-        samples = samples_told(rated.with_columns(n_votes=pl.col("votes").list.len()), cell)
+        samples = sample_counts(rated.with_columns(n_votes=pl.col("votes").list.len()), cell)
         with_reasons = scores["correlations"].join(samples, on=cell, how="left", maintain_order="left")
         return {**scores, "correlations": with_reasons.select(pl.exclude("reason"), "reason")}
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from summhay_ray.benchmark import ByQuery, RunTables, Tables, mean_interval
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, GevalSpec, OdsumSpec
-from summhay_ray.benchmarks.rating import samples_told
+from summhay_ray.benchmarks.rating import sample_counts
 from summhay_ray.benchmarks.retrieval import retrieval_by_query, retrieval_details, retrieval_table, retrieved_of, retriever_label
 from summhay_ray.benchmarks.summarizing import GIVEN
 from summhay_ray.metrics import ROUGE_TYPES
@@ -141,7 +141,7 @@ def _ratings(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) 
     every = pl.when(pl.col("least").min() > 0).then(pl.col("sum_votes").sum() / pl.col("n_votes").sum()).alias("pooled")
     means = mean_interval(queries, "rating", by, expected=asked.select(by), bounds=RATINGS)
     rated = ratings.join(asked.select("item_id", *by), on=["item_id", "criterion"])
-    samples = samples_told(rated.with_columns(n_asked=pl.lit(geval.samples)), by)
+    samples = sample_counts(rated.with_columns(n_asked=pl.lit(geval.samples)), by)
     pooled = queries.group_by(by).agg(every)
     pooled = means.join(pooled, on=by, how="left", nulls_equal=True).join(samples, on=by, how="left", nulls_equal=True)
     return pooled.with_columns(pl.lit(NAMES[name]).alias("rater"))

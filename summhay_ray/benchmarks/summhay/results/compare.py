@@ -13,7 +13,7 @@ from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult, score_run
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
+from summhay_ray.metrics import Z_95, JudgeBias, Over, SystemScore
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import SYSTEM_NAMES
 
@@ -171,7 +171,7 @@ def _label_corrections(system: SystemScore) -> dict[str, comparison.Unbiased]:
         if (one := getattr(system.labels, figure)) is not None:
             error = getattr(system, figure) - one.value
             found[figure] = comparison.Unbiased(
-                JudgeBias(f"{system.system} {figure}", error, standard_error(one), one.n, 0), shift=error
+                JudgeBias(f"{system.system} {figure}", error, (one.high - one.low) / (2 * Z_95), one.n, 0), shift=error
             )
     return found
 

@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_rec
 from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult
 from summhay_ray.comparison import ENDS
-from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, SystemScore, column_place, over_haystacks, pearson, rank_agreement
+from summhay_ray.metrics import FEWEST, FEWEST_UNITS, WEIGHTINGS, Z_95, SystemScore, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
 from summhay_ray.sections import Pivot
@@ -136,7 +136,7 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
     if of_paper:
         rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
     rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], column_place(row["retriever"])))
-    over = "further haystacks" if over_haystacks(len(result.haystacks)) else "further queries of these haystacks only"
+    over = "further haystacks" if len(result.haystacks) >= FEWEST_UNITS else "further queries of these haystacks only"
     text = (
         f"{WEIGHTINGS['queries'].capitalize()} in this table and in all that rank or compare. Coverage, citation and joint by "
         f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words are those a bullet."

@@ -147,8 +147,8 @@ class ScoreResult:
                 f"{name}_{end}": value for name in figures for end, value in zip(ENDS, system.ci.get(name, NEITHER), strict=True)
             }
             ends |= {f"release_{name}": getattr(release, name) for name in ("coverage", "citation", "joint")}
-            told = {"bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")}
-            rows.append({**row, **ends, **nuggets, **told})
+            applied = {"bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")}
+            rows.append({**row, **ends, **nuggets, **applied})
         numbers = (
             {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS}
             | dict.fromkeys(("bias_mean", "bias_se", "coverage_labelled", "joint_labelled"), pl.Float64)
