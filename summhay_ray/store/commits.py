@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from summhay_ray.store.files import Files
@@ -48,6 +49,9 @@ class ManifestBody(TypedDict):
     session: Total
     added: Total
     parts: list[Parts]
+
+
+_BODY = TypeAdapter(ManifestBody)
 
 
 class Manifests:
@@ -103,8 +107,9 @@ class Manifests:
             if wanted is newest:
                 return newest
             wanted = dataclasses.replace(wanted, number=newest.number + 1)
-            body = dataclasses.asdict(wanted)
-            del body["number"]
+            # Faster than `asdict`, for a list of hundreds of files.
+            fields = {"session": wanted.session, "added": wanted.added, "parts": list(wanted.parts)}
+            body = _BODY.dump_python(fields, mode="json")  # type: ignore[arg-type]
             if self.chain.append(wanted.number, body):
                 return wanted
             newest = self.newest()
