@@ -244,18 +244,17 @@ def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
 
 
 class _Planning:
-    """Makes a plan in a separate thread, and passes it to `keep` once the run has `begun`. Unless `at_once`, it starts only then.
+    """Makes a plan in a separate thread. With `keep`, it starts once the run has `begun`, and passes the plan to it.
 
     Close it: a thread in native code would abort the process at its exit.
     """
 
-    def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None, at_once: bool = True) -> None:
+    def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None) -> None:
         self._plan: Future[PlanResult] = Future()
-        self._make, self._keep, self._at_once = make, keep, at_once
+        self._make, self._keep = make, keep
         self._unwanted = threading.Event()
         self.begun = threading.Event()
-        """Set it to allow the plan to be stored and shown, since the run was not refused. Output during Ray's start would not be
-        visible."""
+        """Set it when the workers are starting: the run was not refused, and planning does not delay its start any more."""
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
@@ -267,13 +266,11 @@ class _Planning:
 
     def _work(self) -> None:
         try:
-            if not self._at_once:
-                self.begun.wait()
-            made = self._make(self._unwanted.is_set)
             if self._keep is not None:
                 self.begun.wait()
-                if not self._unwanted.is_set():
-                    self._keep(made)
+            made = self._make(self._unwanted.is_set)
+            if self._keep is not None and not self._unwanted.is_set():
+                self._keep(made)
             self._plan.set_result(made)
         # The error is raised where the plan is requested.
         except BaseException as error:  # noqa: BLE001
@@ -471,15 +468,14 @@ class _Start:
     ) -> Iterator[tuple[Execution, _Planning | None]]:
         """A context with the execution, and the plan that is passed to `keep`; None without `keep`.
 
-        The plan describes the run before this start, so that none of this start's calls count as known. With Ray, planning starts
-        first, because Ray's start leaves a processor free; inline, it would delay the first call.
+        The plan describes the run before this start, so that none of this start's calls count as known.
         """
         quiet_unless_asked()
         address = self.options.get("address")
         with contextlib.ExitStack() as stack:
             if executor == "inline":
                 stack.enter_context(hearing_sigterm())
-            planning = None if keep is None else _Planning(self._planner(self.before), keep, at_once=executor != "inline")
+            planning = None if keep is None else _Planning(self._planner(self.before), keep)
             if planning is not None:
                 stack.callback(planning.close)
             if executor == "inline":

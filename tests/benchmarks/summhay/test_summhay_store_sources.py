@@ -95,7 +95,7 @@ def test_a_source_in_the_store_is_not_put_there_again(folder: Path) -> None:
     files = FarFiles(folder / "store-of-tests")
     store.files = files
     stored.keep_by_store(store)
-    assert files.counts == {"exists": 2}
+    assert set(files.counts) == {"names"}
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,6 @@ KEPT_BYTES = 64 * 2**20
 """At most KEPT loaded haystacks stay in memory, and fewer if their sources exceed KEPT_BYTES in total; the latest always
 stays."""
 
-WRITTEN_AT_ONCE, WRITTEN_A_BLOCK = 8, 16
-"""Number of haystacks whose sources are written to the store concurrently."""
-
 BY_GRAMMAR = "made from templates (offline/writer): for demos, tests and load, not to measure models on"
 """The note that reports show for haystacks whose prose is made from templates."""
 
@@ -62,8 +59,8 @@ _LINES = (".jsonl", ".ndjson")
 """File endings of an entry that must be a file of nuggets; a JSON file may be one."""
 READS_AT_ONCE = 8
 """Sources read from the store concurrently."""
-READ_TOGETHER = 8
-"""Sources that one task of a cluster reads."""
+TOGETHER = 8
+"""Sources that one task of a cluster reads, or that are written to the store concurrently."""
 
 _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 
@@ -117,7 +114,7 @@ class Haystacks(Mapping[str, Haystack]):
 
     `read`: haystack_id -> (content of its source, name of the source for messages). Its errors pass through. A source whose
     content has changed raises UserError. `metadata`: reads the metadata. `recent`: keeps the haystacks that are loaded, and may
-    have some already.
+    have some already. `mapped`: see `Inputs.mapped`.
     """
 
     def __init__(
@@ -126,10 +123,11 @@ class Haystacks(Mapping[str, Haystack]):
         read: Callable[[str], tuple[bytes, str]],
         metadata: Callable[[], Sequence[HaystackMetadata]] = tuple,
         recent: Recent | None = None,
+        mapped: Callable[..., Iterator[Any]] | None = None,
     ) -> None:
         self._ids = dict.fromkeys(ids)
         self._read = read
-        self._metadata = metadata
+        self._metadata, self._mapped = metadata, mapped
         self._kept_in = ""
         self.recent = recent or Recent()
         self._load = threading.Lock()
@@ -189,24 +187,15 @@ class Haystacks(Mapping[str, Haystack]):
     def keep(self, store: Store) -> None:
         """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
         its metadata was made."""
-
-        def keep(haystack: HaystackMetadata) -> None:
-            if store.files.exists(f"objects/haystack/{haystack.digest}"):
-                return
-            content, name = self.content(haystack.haystack_id)
-            try:
-                kept = source_bytes(json.loads(content))
-            except ValueError:
-                raise changed(name) from None
-            if hashlib.sha256(kept).hexdigest() != haystack.digest:
-                raise changed(name)
-            store.put_object("haystack", kept)
-
         if self._kept_in == store.files.uri:
             return
-        with ThreadPoolExecutor(max_workers=WRITTEN_AT_ONCE) as threads:
-            for start in range(0, len(self.metadata), WRITTEN_A_BLOCK):
-                list(threads.map(keep, self.metadata[start : start + WRITTEN_A_BLOCK]))
+        there = set(store.files.names("objects/haystack"))
+        absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
+        blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
+        read = ([(one.digest, *self.content(one.haystack_id)) for one in block] for block in blocks)
+        put = functools.partial(_put, store.files.uri)
+        for _ in map(put, read) if self._mapped is None else self._mapped(put, read, UserError):
+            continue
         self._read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
         self._kept_in = store.files.uri
 
@@ -214,6 +203,23 @@ class Haystacks(Mapping[str, Haystack]):
         """Keep the haystacks and their metadata in the store. Returns the fields of a run's record that name them."""
         self.keep(store)
         return keep_metadata(store, self.metadata)
+
+
+def _put(uri: str, sources: Iterable[tuple[str, bytes, str]]) -> None:
+    """Put sources, given as (digest, content, name), into the store. Raises UserError for one that does not have its digest."""
+    store = Store(uri)
+
+    def put(digest: str, content: bytes, name: str) -> None:
+        try:
+            kept = source_bytes(json.loads(content))
+        except ValueError:
+            raise changed(name) from None
+        if hashlib.sha256(kept).hexdigest() != digest:
+            raise changed(name)
+        store.put_object("haystack", kept)
+
+    with ThreadPoolExecutor(max_workers=TOGETHER) as threads:
+        list(threads.map(put, *zip(*sources, strict=True)))
 
 
 def changed(name: str) -> UserError:
@@ -262,7 +268,7 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
         if first.setdefault(one.haystack_id, entry) != entry:
             same = first[one.haystack_id]
             raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {same!r}; remove one")
-    return Haystacks(first, lambda one: (_content(inputs, documents, first[one]), first[one]), lambda: metadata, recent)
+    return Haystacks(first, lambda one: (_content(inputs, documents, first[one]), first[one]), lambda: metadata, recent, mapped)
 
 
 def _read_by(
@@ -275,7 +281,7 @@ def _read_by(
         store = None if uri is None else Store(uri)
         return [metadata_of(read_released(_of_store(store, entry) if got is None else got, entry)) for entry, got in block]
 
-    blocks = (named[start : start + READ_TOGETHER] for start in range(0, len(named), READ_TOGETHER))
+    blocks = (named[start : start + TOGETHER] for start in range(0, len(named), TOGETHER))
     read = ([(entry, None if in_store(entry) else _content(inputs, documents, entry)) for entry in block] for block in blocks)
     for found in mapped(metadata, read, InvalidHaystack):
         yield from found
