@@ -275,7 +275,7 @@ def _read_by(
     mapped: Callable[..., Iterator[Any]], named: Sequence[str], inputs: Inputs, documents: str
 ) -> Iterator[HaystackMetadata]:
     """The metadata of haystacks, made by the cluster. Its nodes read those in the store; this process reads the other files."""
-    uri = None if inputs.store is None else inputs.store.uri
+    uri = None if inputs.store is None else inputs.store.files.uri
 
     def metadata(block: Sequence[tuple[str, bytes | None]]) -> list[HaystackMetadata]:
         store = None if uri is None else Store(uri)
