@@ -27,9 +27,6 @@ LONGEST_BASE = 16
 """Maximum bytes of the path of the temporary folder: a socket's path may have 103 bytes, and Ray's and our subfolders need the
 rest."""
 RAYS_LISTENER = "ray_listen_error_messages"
-CPUS_A_TASK = 1
-TASKS_A_CPU = 2
-"""Tasks of `map_in_tasks` that run or wait at any time, for each CPU of the cluster."""
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -194,8 +191,9 @@ def map_in_tasks(work: Callable[[A], B], items: Iterable[A], error: type[UserErr
             raise (error if of_type else UserError)(problem)
         return found  # type: ignore[no-any-return]
 
-    task, waiting = ray.remote(num_cpus=CPUS_A_TASK)(done), deque[Any]()
-    most = TASKS_A_CPU * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    # They hold no CPU: short tasks need not wait for other jobs, or for a node that a cluster without CPUs would start.
+    task, waiting = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(done), deque[Any]()
+    most = max(1, int(ray.cluster_resources().get("CPU", 0)))
     for item in items:
         waiting.append(task.remote(item))
         if len(waiting) >= most:

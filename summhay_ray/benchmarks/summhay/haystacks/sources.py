@@ -283,8 +283,13 @@ def _read_by(
 
     blocks = (named[start : start + TOGETHER] for start in range(0, len(named), TOGETHER))
     read = ([(entry, None if in_store(entry) else _content(inputs, documents, entry)) for entry in block] for block in blocks)
-    for found in mapped(metadata, read, InvalidHaystack):
-        yield from found
+    try:
+        for found in mapped(metadata, read, InvalidHaystack):
+            yield from found
+    except InvalidHaystack:
+        raise
+    except UserError as error:
+        raise SpecError(str(error)) from error
 
 
 def _of_store(store: Store | None, entry: str) -> bytes:
