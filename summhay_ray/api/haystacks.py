@@ -193,8 +193,8 @@ def verify(
     if not address and len(files) <= MANY_VERIFIED:
         verified = benchmarks.synth.verify_files(files)
     else:
-        with engine.ray_session(address or "local"):
-            verified = benchmarks.synth.verify_files(files, engine.map_in_tasks)
+        with engine.Cluster(address, "ray") as cluster:
+            verified = benchmarks.synth.verify_files(files, cluster.mapped())
     if out is not None:
         benchmarks.synth.write_checks(verified, Path(out))
     return verified

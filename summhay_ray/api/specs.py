@@ -15,6 +15,7 @@ from summhay_ray.api.arguments import (
     cluster_of,
     load,
     load_with,
+    place_of,
     run_options,
     store_of,
     store_uri,
@@ -77,7 +78,7 @@ def retrieve(
     for folder in (one for one in (trec, beir) if one is not None):
         if Path(folder).exists() and not Path(folder).is_dir():
             raise UserError(f"{folder}: is a file; give a folder")
-    place, change = (lambda parsed: Store(uri_of(parsed, store))), benchmarks.retrieval.retrieval_alone
+    place, change = place_of(store), benchmarks.retrieval.retrieval_alone
     with cluster_of(options) as cluster:
         loaded = engine.load_workload(spec, options["overrides"], place, change, options["untrusted"], mapped=cluster.mapped)
         opened = store_of(loaded, store)

@@ -22,7 +22,7 @@ from summhay_ray.engine.items import (
     all_tables,
 )
 from summhay_ray.engine.plan import PlanResult, plan
-from summhay_ray.engine.ray.session import Cluster, map_in_tasks, ray_session
+from summhay_ray.engine.ray.session import Cluster
 from summhay_ray.engine.read.control import ReleaseResult, left_of_going, release, stop
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs
 from summhay_ray.engine.read.explain import answers_of, calls_of, explained, first_request, item_samples
@@ -102,11 +102,9 @@ __all__ = [
     "item_samples",
     "left_of_going",
     "load_workload",
-    "map_in_tasks",
     "missing_keys",
     "open_run",
     "plan",
-    "ray_session",
     "read_json",
     "reading_tables",
     "release",

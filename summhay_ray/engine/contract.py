@@ -302,7 +302,7 @@ class Workload(Generic[S]):
         return int(run.record["cells"])
 
     def on_open(self, run: RunStore) -> None:
-        """Called whenever the run is opened in a store."""
+        """Called whenever the run is opened in a store, for what concerns the whole run; see also `input_rows`."""
 
     def own_code(self) -> Sequence[str]:
         """The user's own classes that the spec names, as module:Class. A job packs their files."""

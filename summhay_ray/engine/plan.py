@@ -203,7 +203,7 @@ class CountingAsk(Ask):
         (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
         settings = planner.settings[made.model]
         micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
-        planner.record(Counted(stage, made.model, spared_tokens=tokens - fewer, spared_micros=micros))
+        planner.record(CountedCall(stage, made.model, spared_tokens=tokens - fewer, spared_micros=micros))
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
         """See `Ask`. A planned call is no failure."""
@@ -221,12 +221,12 @@ class CountingAsk(Ask):
         # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
         counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
         purpose = stage, request.model, share
-        planner.asked.add(purpose)
+        planner.asked[purpose] = None
         self.asked_anything = True
         known = planner.known(request)
         if known is not None:
             if self._size == "expected":
-                planner.record(Counted(*purpose, reused=1))
+                planner.record(CountedCall(*purpose, reused=1))
             planner.origins[request.model, known[1].origin] += counts * planner.weight
             return Ready(known[0])
         tokens, longest = planner.measured(request)
@@ -247,9 +247,9 @@ class CountingAsk(Ask):
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 cached = planner.cached(request, tokens) if self._size == "expected" else (0, 0)
                 call = *purpose, sizes, tokens, min(expected, longest), longest, request.searches, *cached
-                planner.record(Counted(*call))
+                planner.record(CountedCall(*call))
             elif self._size == "expected":
-                planner.record(Counted(*purpose, reused=1))
+                planner.record(CountedCall(*purpose, reused=1))
         guess = planner.workload.guess(self.item, stage, self._size)
         batched = settings.batch is not None and not self._done
         if guess is None:
@@ -268,8 +268,8 @@ class CountingAsk(Ask):
         return self._in_wave(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
 
 
-class Counted(NamedTuple):
-    """A call of a stage, for the sizes of guesses with which it is asked; without sizes, a reused answer or saved tokens."""
+class CountedCall(NamedTuple):
+    """A call that the plan counts, and the sizes of guesses that lead to it. Without sizes: a reused answer, or saved tokens."""
 
     stage: str
     model: str
@@ -322,9 +322,9 @@ class Planner:
         """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
         self.origins: defaultdict[tuple[str, str], float] = defaultdict(float)
         """(model, origin) -> number of reused answers."""
-        self.counts: defaultdict[Counted, float] = defaultdict(float)
+        self.counts: defaultdict[CountedCall, float] = defaultdict(float)
         """Equal calls -> their number."""
-        self.asked: set[tuple[str, str, float]] = set()
+        self.asked: dict[tuple[str, str, float], None] = {}
         """(stage, model, share) of all questions, whether they need calls or not."""
         self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
@@ -334,7 +334,7 @@ class Planner:
         """Model -> tokens of its longest shared beginning that is too short for its cache."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
-        self._recorded: list[Counted] = []
+        self._recorded: list[CountedCall] = []
         """The additions of the current item to the counts."""
         self.total = self.left = self.waves = 0
         self.too_long = self.no_context = 0.0
@@ -344,7 +344,7 @@ class Planner:
 
         The bounds are wider by the relative `error` of the counts.
         """
-        purposes = {*self.asked, *(call[:3] for call in self.counts)}
+        purposes = dict.fromkeys([*self.asked, *(call[:3] for call in self.counts)])
         counts = {purpose: {size: StagePlan(*purpose[:2]) for size in SIZES} for purpose in purposes}
         for call, n in self.counts.items():
             added = {name: n * figure for name, figure in call.figures(self.settings[call.model]).items()}
@@ -376,7 +376,7 @@ class Planner:
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, request.sampling, *options))
 
-    def record(self, counted: Counted) -> None:
+    def record(self, counted: CountedCall) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
         self.counts[counted] += self.weight
         self._recorded.append(counted)

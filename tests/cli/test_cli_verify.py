@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 from pathlib import Path
@@ -14,7 +13,6 @@ from summhay_ray import api
 from summhay_ray.api import haystacks
 from summhay_ray.benchmarks.synth.verify import COLUMNS
 from summhay_ray.cli import main
-from summhay_ray.engine import ray_session
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
 
@@ -86,9 +84,6 @@ def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: p
     alone = api.verify(paths)
     assert [one.file for one in alone] == paths
     monkeypatch.setattr(haystacks, "MANY_VERIFIED", 1)
-    # One Ray for both.
-    with ray_session():
-        monkeypatch.setattr(haystacks.engine, "ray_session", contextlib.nullcontext)
-        assert api.verify(paths) == alone
-        with pytest.raises(UserError, match=r"broken\.json: subtopics"):
-            api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])
+    assert api.verify(paths) == alone
+    with pytest.raises(UserError, match=r"broken\.json: subtopics"):
+        api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])

@@ -225,7 +225,7 @@ class Cluster:
             self._dashboard = self._connection.enter_context(ray_session(self._address or "local", self._from_here))
         return self._dashboard
 
-    def mapped(self, executor: str) -> Mapped | None:
+    def mapped(self, executor: str = "auto") -> Mapped | None:
         """A function that maps in Ray tasks, if the start runs on Ray for certain; `executor`: the spec's."""
         return self._map if self._address or (self._executor or executor) == "ray" else None
 

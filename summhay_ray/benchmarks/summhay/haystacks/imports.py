@@ -30,9 +30,9 @@ from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Judgment, Score
 
 COUNTED = ("summaries", "judgments", "failures")
+"""Tables whose rows an import counts."""
 FILES_A_BLOCK = 16
 """Files whose rows are written together, in one part for each table."""
-"""Tables whose rows an import counts."""
 
 
 class Import(Summaries[Any]):

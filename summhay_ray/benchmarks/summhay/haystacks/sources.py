@@ -193,9 +193,13 @@ class Haystacks(Mapping[str, Haystack]):
         absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
         blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
         read = ([(one.digest, *self.content(one.haystack_id)) for one in block] for block in blocks)
-        put = functools.partial(_put, store.files.uri)
-        for _ in map(put, read) if self._mapped is None else self._mapped(put, read, UserError):
-            continue
+        if self._mapped is None:
+            for block in read:
+                _put(store, block)
+        else:
+            uri = store.files.uri
+            for _ in self._mapped(lambda block: _put(_opened(uri), block), read, UserError):
+                continue
         self._read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
         self._kept_in = store.files.uri
 
@@ -205,11 +209,17 @@ class Haystacks(Mapping[str, Haystack]):
         return keep_metadata(store, self.metadata)
 
 
-def _put(uri: str, sources: Iterable[tuple[str, bytes, str]]) -> None:
-    """Put sources, given as (digest, content, name), into the store. Raises UserError for one that does not have its digest."""
-    store = Store(uri)
+@functools.lru_cache(maxsize=1)
+def _opened(uri: str) -> Store:
+    """The store, opened once by a process that runs tasks: for a bucket this takes a tenth of a second."""
+    return Store(uri)
 
-    def put(digest: str, content: bytes, name: str) -> None:
+
+def _put(store: Store, sources: Iterable[tuple[str, bytes, str]]) -> None:
+    """Put sources, given as (digest, content, name), into the store. Raises UserError for one that does not have its digest."""
+
+    def put(source: tuple[str, bytes, str]) -> None:
+        digest, content, name = source
         try:
             kept = source_bytes(json.loads(content))
         except ValueError:
@@ -219,7 +229,7 @@ def _put(uri: str, sources: Iterable[tuple[str, bytes, str]]) -> None:
         store.put_object("haystack", kept)
 
     with ThreadPoolExecutor(max_workers=TOGETHER) as threads:
-        list(threads.map(put, *zip(*sources, strict=True)))
+        list(threads.map(put, sources))
 
 
 def changed(name: str) -> UserError:
@@ -278,7 +288,7 @@ def _read_by(
     uri = None if inputs.store is None else inputs.store.files.uri
 
     def metadata(block: Sequence[tuple[str, bytes | None]]) -> list[HaystackMetadata]:
-        store = None if uri is None else Store(uri)
+        store = None if uri is None else _opened(uri)
         return [metadata_of(read_released(_of_store(store, entry) if got is None else got, entry)) for entry, got in block]
 
     blocks = (named[start : start + TOGETHER] for start in range(0, len(named), TOGETHER))
@@ -295,7 +305,7 @@ def _read_by(
 def _of_store(store: Store | None, entry: str) -> bytes:
     """The JSON text of an entry that names an object of the store."""
     if store is None:
-        raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
+        raise SpecError(f"spec: haystacks: {entry!r} is in a store; give the store, or the haystack's file")
     digest = str(in_store(entry))
     try:
         return store.get_object("haystack", digest)
