@@ -237,7 +237,10 @@ class Gateway:
         Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
         call = Call(request, self._models[request.model], stage)
-        call.future = asyncio.shield(asyncio.create_task(self._complete(call, kept, park, resumed)))
+        work = asyncio.create_task(self._complete(call, kept, park, resumed))
+        # The error of a call whose caller has gone is nobody's; asyncio would print it when the task is collected.
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())
+        call.future = asyncio.shield(work)
         return call.future
 
     async def _complete(
