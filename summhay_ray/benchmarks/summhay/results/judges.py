@@ -21,7 +21,7 @@ from summhay_ray.inputs import read_json
 from summhay_ray.judge import bench, name_of, parse_name, strategy_of
 from summhay_ray.metrics import JudgeBias, bias_of
 
-SUMMARIES_AT_ONCE = 10_000
+SUMMARIES_AT_ONCE = 2_000
 """Summaries in one piece of `judged_pieces`."""
 
 
