@@ -61,7 +61,6 @@ _DATED = re.compile(
 )
 MONTH = re.compile(rf"\b({'|'.join(MONTHS)})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b")
 KINDS = {
-    "Which vulnerabilities affect {}": r"exploit(?:s|ed)|attack(?:s|ed)|disclose[sd]",
     "What went wrong with {}": r"fail(?:s|ed)|crash(?:es|ed)|lost|broke|leaked|stopped|degraded|disrupted|overloaded|corrupted",
     "What was decided about {}": r"decided|accepted|rejected|approved|agreed|voted|elected|adopted",
     "What has changed with {}": r"deprecated|removed|replaced|added|introduced|renamed|stabilized|changed|upgraded",
@@ -345,11 +344,6 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
     elif not object_ and not past and re.match(r"to (?!\d)", rest) and base not in _CHANGES and not dated and not verb_follows:
         yield f"{verb} to", f"What {clause.asked('to')}"
     elif object_:
-        purpose = re.search(r" (?:in order )?to (\w+) ", rest)
-        aimed = purpose and BASES.get(purpose[1]) == purpose[1]
-        thing = _short(rest[: purpose.start()], base) if purpose else ""
-        if aimed and thing and not re.match(r"(?:how|what|whether|which|why|that)\b", thing):
-            yield f"{verb} {thing}", f"Why {clause.asked(thing)}"
         yield verb, f"What {clause.asked('')}"
     elif past and not clause.auxiliaries:
         people = re.fullmatch(r"(?:[A-Z][a-z]+ ){1,2}[A-Z][a-z]+", clause.subject)
