@@ -206,10 +206,16 @@ def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
     """The score from which a window states a candidate, such that at most a share of `CHANCE` of these windows do so by chance.
 
     Chance is measured where it prevails, just below the lowest accepted scores, and decreases from there. A few added windows
-    keep the estimate for a small folder from being too optimistic.
+    keep the estimate for a small folder from being too optimistic. Copies of a sentence say nothing about other wordings.
     """
+    places: dict[str, int] = {}
+    texts = np.array([places.setdefault(text, len(places)) for text in of.texts], dtype=np.int64)
     none = np.zeros(0)
-    others = [found.scores[of.documents[found.firsts] != of.documents[found.sentence]] for found in candidates]
+    own = of.documents
+    others = [
+        found.scores[(own[found.firsts] != own[found.sentence]) & (texts[found.firsts] != texts[found.sentence])]
+        for found in candidates
+    ]
     scores = np.concatenate([none, *others])
     low, step = 0.25, 0.05
     chance = float(((scores >= low) & (scores < low + step)).sum()) + 3

@@ -34,7 +34,7 @@ _DATES = (
 VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTHS)))
 """Words that do not name a subject on their own."""
 BREAKS = word_set("""
-    above below around along across among inside outside whenever twice once like again later soon already still ever
+    above below around along across among including inside outside whenever twice once like again later soon already still ever
     itself themselves true false rather instead together even well more almost nearly quite too ago thus hence two three four five
     six seven eight nine ten eleven twelve
     """)

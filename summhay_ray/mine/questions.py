@@ -61,41 +61,15 @@ _DATED = re.compile(
 )
 MONTH = re.compile(rf"\b({'|'.join(MONTHS)})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b")
 KINDS = {
-    "Which vulnerabilities affect {}": r"vulnerabilit\w+|attackers?|exploit\w*|denial.of.service|xss|disclos\w+",
-    "What was discussed about {}": r"discuss\w*|debat\w+|met with|reviewed|talked|suggested",
-    "What went wrong with {}": r"fail(?:s|ed|ures?)?|outages?|incidents?|disrupt\w*|crash\w*|unavailable|degrad\w*|breach\w*|lost"
-    r"|broken?|overload\w*|corrupt\w*|malicious|errors?|bugs?|loss(?:es)?|delay\w*|leak\w*|stop(?:s|ped)",
-    "What was decided about {}": r"decid\w+|accept(?:ed|s)|reject(?:ed|s)|approv(?:ed|es)|agreed|vot(?:e|ed|es|ing)"
-    r"|elect(?:ed|ions?)|consensus|adopted",
-    "What has changed with {}": r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed|stabilized"
-    r"|chang(?:ed|es)|(?:is|are) now|no longer|moved|dropped|upgrad\w+",
-    "What is required of {}": r"must|shall|requir(?:ed|es)|needs? to|ha(?:s|ve) to",
-    "What is planned for {}": r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|intend(?:s|ed)?|takes? place"
-    r"|opens?|confirmed|volunteer\w*|hosted|want to",
-    "What is proposed for {}": r"propos\w+|should|would|options?|alternatives?",
-    "What are the problems with {}": r"disadvantage\w*|problem\w*|risk\w*|pitfalls?|concern\w*|difficult\w*|drawbacks?|confus\w+",
-    "What is the aim of {}": r"goals?|aims?|purpose|mission|in order to|so that",
-    "What are the benefits of {}": r"better|easier|faster|simpler|improv\w+|benefit\w*|advantages?",
-    "What does {} make possible": r"can now|users can|able to|allows?|enables?|lets?",
+    "What went wrong with {}": r"fail(?:s|ed)|crash(?:es|ed)|lost|broke|leaked|stopped|degraded|disrupted|overloaded|corrupted",
+    "What was decided about {}": r"decided|accepted|rejected|approved|agreed|voted|elected|adopted",
+    "What has changed with {}": r"deprecated|removed|replaced|added|introduced|renamed|stabilized|changed|upgraded",
 }
-"""Kinds of statements: the question about a subject, and the words that show the kind; of two kinds the first one counts."""
-_TROUBLES = ("Which vulnerabilities affect {}", "What went wrong with {}")
-"""Questions that are not asked about a subject which is itself the trouble: an attacker, an outage."""
-_TREATED = ("What was decided about {}", "What was discussed about {}")
-"""Questions about what people do with a subject, which is not the active verb's own one."""
-HAPPENED, REPORTED = "What happened with {}", "What is known about {}"
-"""Questions about a subject of other statements in the past tense, and in another language."""
-CAUSED, ABLE, ACTS, MATTERS, WORKS = (
-    "What can cause {}",
-    "What can {} do",
-    "What does {} do",
-    "Why does {} matter",
-    "How does {} work",
-)
-"""Questions about a subject of statements in the present tense: a result, one who can do something, a name, an abstract thing,
-and anything else."""
-_CAUSES = r"(?:causes?|caused|leads? to|led to|results? in|resulted in|triggers?|triggered) (?:(?:an?|the|to|other) )*(?:\w+ )?"
-_ABSTRACT = re.compile(r"(?:ity|ness|ment|ance|ence|tion|sion|ism|acy|ship|cy)$")
+"""Kinds of statements: the question about a subject, and the verbs that show the kind; of two kinds the first one counts."""
+_TREATED = "What was decided about {}"
+"""The question about what people do with a subject, which is not the active verb's own one."""
+KNOWN = "What is known about {}"
+"""The question about a subject of statements of no kind."""
 _CONDITION = re.compile(
     r"^((?:If|When|Whenever|Unless) [^,;:]+), (?=\w)|^(?!(?:If|When|Unless) )[^;:]* ((?:if|whenever|unless) [^,;:]+)$"
 )
@@ -112,8 +86,6 @@ _SUBORDINATE = re.compile(
 _AUXILIARIES = _BE | _HAVE | _MODALS | _DO
 _PARTICLE = 4
 """Maximum words of a complement without an object that a question repeats ("run out of amoxicillin")."""
-_MANY = 3
-"""From this number of statements on, their predicates ("is difficult") no longer decide the question about their subject."""
 _TELLING = 2
 """Minimum that a phrase of several words must name to come before a vague subject."""
 
@@ -188,9 +160,9 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
     if found is None or not text[0].isalnum():
         return None
     words = text[: found.start()].split()
-    group, rest = _verb_group(text[found.start() :])
+    group, rest = verb_group(text[found.start() :])
     if len(group) == 1 and group[0].lower() not in _AUXILIARIES and rest.split(" ", 1)[0] in _AUXILIARIES:
-        words, (group, rest) = [*words, group[0]], _verb_group(rest)
+        words, (group, rest) = [*words, group[0]], verb_group(rest)
     # "Items recorded in the log were lost": a participle after the subject's noun is not the verb.
     gerund = len(words) == 1 and words[0].endswith("ing")
     linked = re.match(r"(?:in|by|on|for|from|to|with|at|as|about) ", rest)
@@ -198,7 +170,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
         later = re.search(r"^[^,;:]*?\b(?:is|are|was|were|has|have|had|will|can|should|must|would|could|may|might)\b", rest)
         if later and not re.search(r"\b(?:that|which|who|when|if|because|while|where|and|or|but|as|what|how)\b", later[0]):
             cut = len(text) - len(rest) + later.end() - len(later[0].split()[-1])
-            words, (group, rest) = text[:cut].split(), _verb_group(text[cut:])
+            words, (group, rest) = text[:cut].split(), verb_group(text[cut:])
     while len(words) > 1 and (words[-1].lower() in ADVERBS or re.search(r"[a-z]ly$", words[-1])):
         words.pop()
     spoken = [word.lower() for word in group if word.lower() not in ADVERBS and not (word.endswith("ly") and word not in BASES)]
@@ -227,7 +199,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
     return Clause(lead, " ".join(words), tuple(auxiliaries), verb, base, rest, "not" in (word.lower() for word in group))
 
 
-def _verb_group(text: str) -> tuple[list[str], str]:
+def verb_group(text: str) -> tuple[list[str], str]:
     """The auxiliaries, adverbs and verb at the beginning of a text, and what follows."""
     words = text.split(" ")
     group: list[str] = []
@@ -246,12 +218,6 @@ def _verb_group(text: str) -> tuple[list[str], str]:
         break
     ended = bool(group) and group[-1][-1] in ",;:"
     return [word.strip(",;:") for word in group], "" if ended else " ".join(words[len(group) :])
-
-
-def formed(kind: str, subject: str) -> str:
-    """A question of a kind about a subject, with the verb in the subject's number."""
-    singular = SINGULAR.search(re.split(" (?:of|for|in|on|to|with|from|at) ", subject)[0].split()[-1])
-    return (kind if singular or "." in subject else kind.replace("does", "do")).format(subject)
 
 
 def ask(text: str, naming: Naming) -> Iterator[Question]:
@@ -274,36 +240,22 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
         elif any(naming.is_name(word) for word in clause.subject.split()):
             yield from (one for one in asked if one.text.startswith(OF_THE_TOPIC))
         else:
-            (plain if naming.value(clause.subject) >= 1 else vague).extend(asked)
+            for one in asked:
+                nouns = " ".join(word for word in one.text.split() if word.lower() not in BASES)
+                (plain if naming.value(nouns) >= FEWEST else vague).append(one)
     if condition := _condition(text):
         yield Question(condition, f"What happens {condition}", condition)
-    about = [_about(text, phrase, naming) for phrase in phrases(text, naming)]
-    if main is not None:
+    kind, named = kind_of([text]), phrases(text, naming)
+    if main is not None and kind == KNOWN:
         # A question of no kind is about the subject rather than about another phrase.
-        about.sort(key=lambda one: (not one.kind, not one.kind and one.question.subject.lower() not in main.subject.lower()))
-    yield from (one.question for one in about if one.telling and one.kind)
-    yield from plain
-    yield from (one.question for one in about if one.telling)
+        named.sort(key=lambda phrase: phrase.lower() not in main.subject.lower())
+    about = [Question(phrase, kind.format(phrase), kind.format(phrase)) for phrase in named]
+    bare = [re.sub("^(?:the|an?) ", "", phrase) for phrase in named]
+    telling = [one for one, words in zip(about, bare, strict=True) if " " in words and naming.value(words) >= _TELLING]
+    for asked in (plain, telling) if kind == KNOWN else (telling, plain):
+        yield from asked
     yield from vague
-    yield from (one.question for one in about)
-
-
-@dataclass(frozen=True, slots=True)
-class _About:
-    question: Question
-    kind: bool
-    """Whether it asks about the kind of the statement, rather than only about the phrase."""
-    telling: bool
-    """Whether the phrase has several words that name enough."""
-
-
-def _about(text: str, phrase: str, naming: Naming) -> _About:
-    """The question about a noun phrase of a statement."""
-    bare = re.sub("^(?:the|an?) ", "", phrase)
-    asked = kind_of([text], bare)
-    question = formed(asked, phrase)
-    telling = " " in bare and naming.value(phrase) >= _TELLING
-    return _About(Question(phrase, question, question), asked in KINDS, telling)
+    yield from about
 
 
 def _condition(text: str) -> str:
@@ -317,33 +269,12 @@ def _condition(text: str) -> str:
     return f"{word.lower()} {clause}" if alone else ""
 
 
-def kind_of(texts: Sequence[str], subject: str = "") -> str:
-    """The question about the kind that most of the texts are of, at least half of them; else the question about their tense.
-    The words of the subject show no kind."""
-    about = [re.sub(re.escape(subject), "", text, flags=re.IGNORECASE) for text in texts] if subject else texts
-    counted = {
-        asked: sum(bool(re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)) for text in about)
-        for asked, words in KINDS.items()
-        if asked not in _TROUBLES or not re.search(rf"\b(?:{words})\b", subject, re.IGNORECASE)
-    }
+def kind_of(texts: Sequence[str]) -> str:
+    """The question about the kind that at least half of the texts are of, by their finite verbs."""
+    acted = [verb_group(text[found.start() :])[0] if (found := finite_verb(text)) else [] for text in map(stated, texts)]
+    counted = {asked: sum(bool(verb and re.fullmatch(words, verb[-1], re.I)) for verb in acted) for asked, words in KINDS.items()}
     asked = max(counted, key=counted.__getitem__)
-    if 2 * counted[asked] >= len(texts):
-        return asked
-    verbs = [found.group().lower() for text in texts if (found := finite_verb(text)) is not None]
-    if 2 * sum(map(is_past, verbs)) > len(texts):
-        return HAPPENED
-    named = re.escape(subject)
-    if 2 * sum(bool(re.search(rf"\b{_CAUSES}{named}\b", text, re.IGNORECASE)) for text in texts) >= len(texts):
-        return CAUSED
-    if 2 * sum(
-        bool(re.search(rf"\b{named} (?:[^,;]+ )?(?:can|could|may|might) (?!be\b)\w", text, re.IGNORECASE)) for text in texts
-    ) >= len(texts):
-        return ABLE
-    last = re.split(" (?:of|for|in|on|to|with|from|at) ", subject)[0].split()[-1:] or [""]
-    if last[0] != last[0].lower():
-        return ACTS
-    states = sum(bool(re.search(r"\b(?:is|are) (?:\w+ly )?(?!\w+(?:ed|en|ing)\b)\w", text)) for text in texts)
-    return MATTERS if _ABSTRACT.search(last[0]) or (2 * states > len(texts) and len(texts) < _MANY) else WORKS
+    return asked if 2 * counted[asked] >= len(texts) else KNOWN
 
 
 def is_past(verb: str) -> bool:
@@ -363,7 +294,7 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
     past = clause.auxiliaries[-1] in ("was", "were", "been") if clause.auxiliaries else is_past(clause.verb)
     reason, period, dated = _REASON.search(rest[:80]), _PERIOD.search(rest), _DATED.search(re.split(", | but ", rest)[0])
     infinitive = re.match(r"to (\w+)(?= (the|an?|its|their|all|any|no|our|more|\w+s)\b)?", rest)
-    verb_follows = infinitive and BASES.get(infinitive[1]) == infinitive[1]
+    verb_follows = infinitive and (infinitive[1] == "be" or BASES.get(infinitive[1]) == infinitive[1])
     follows = infinitive[0] if infinitive and infinitive[1] in BASES and (clause.passive or infinitive[2]) else ""
     phrasal = _PHRASAL.match(f"{base} {rest}")
     if reason and not re.match(r"that |as |to ", rest):
@@ -413,18 +344,13 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
     elif not object_ and not past and re.match(r"to (?!\d)", rest) and base not in _CHANGES and not dated and not verb_follows:
         yield f"{verb} to", f"What {clause.asked('to')}"
     elif object_:
-        purpose = re.search(r" (?:in order )?to (\w+) ", rest)
-        aimed = purpose and BASES.get(purpose[1]) == purpose[1]
-        thing = _short(rest[: purpose.start()], base) if purpose else ""
-        if aimed and thing and not re.match(r"(?:how|what|whether|which|why|that)\b", thing):
-            yield f"{verb} {thing}", f"Why {clause.asked(thing)}"
         yield verb, f"What {clause.asked('')}"
     elif past and not clause.auxiliaries:
         people = re.fullmatch(r"(?:[A-Z][a-z]+ ){1,2}[A-Z][a-z]+", clause.subject)
         yield "", f"What did {clause.subject} do" if people else f"What happened to {clause.subject}"
-    kind = kind_of([" ".join((*clause.auxiliaries, clause.verb))])
-    if kind in KINDS and (clause.passive or kind not in _TREATED):
-        yield "", formed(kind, clause.subject)
+    for kind, words in KINDS.items():
+        if re.fullmatch(words, clause.verb) and (clause.passive or kind != _TREATED):
+            yield "", kind.format(clause.subject)
 
 
 def of_clauses(clauses: Sequence[Clause], shortest: Clause) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """Groups insights into subtopics, each about one subject, and writes a question for each as a person would.
 
 The insights of a subtopic are stated by the same few documents, or share a noun phrase. Its question names the phrase that most
-of them have, and depends on what else they share: that something failed, changed, works or was decided, and when. No question
-reveals an insight of its subtopic.
+of them have, and asks what most of them state: that it failed, changed or was decided, and when; else what is known about it.
+No question reveals an insight of its subtopic.
 """
 
 import heapq
@@ -204,7 +204,7 @@ def _plain(text: str, topic: str) -> Iterator[questions.Question]:
     """Plain questions: about the words with which a statement begins, and about the topic."""
     words = text.split()
     for subject in (*(f"“{' '.join(words[:size])} ...”" for size in range(4, len(words))), topic):
-        yield questions.Question(subject, questions.REPORTED.format(subject), subject)
+        yield questions.Question(subject, questions.KNOWN.format(subject), subject)
 
 
 def _act(text: str, naming: Naming) -> tuple[str, str]:
@@ -243,9 +243,9 @@ def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: 
         named = named or (with_article(subject) if (" " in subject and not uncountable) or counted else subject)
         yield from (one for one in own if one.text in (f"What {be} {name}" for be in ("is", "are") for name in (named, subject)))
         holding = [text for text in texts if subject.lower() in text.lower()] or texts
-        kind = questions.kind_of(holding, subject) if english else questions.REPORTED
+        kind = questions.kind_of(holding) if english else questions.KNOWN
         for more in dict.fromkeys((f"{there(subject)}{when}", when, "")):
-            question = f"{questions.formed(kind, named)}{more}"
+            question = f"{kind.format(named)}{more}"
             yield questions.Question(f"{subject}{more}", question, question)
 
 

@@ -27,6 +27,9 @@ _NEAR = 3
 _ARTICLES = frozenset(("the", "a", "an"))
 _IN = frozenset(("in", "on", "at", "inside", "under", "near"))
 _LEADS = _ARTICLES | _IN
+_PARTLY = ("all", "every", "many", "much", "always", "entirely", "necessarily")
+_ALL = frozenset((*_PARTLY, *map(root, _PARTLY)))
+"""Words after `not` that leave a statement true of a part."""
 _DENYING_WORDS = """
     prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal forbid deny reject
 """
@@ -94,7 +97,8 @@ _OPPOSITE_WORDS = """
     east eastern / west western
     inside / outside
     always / never
-    all every each / none
+    all every each / none / half / only
+    keep kept retain retained / drop dropped remove removed abandon abandoned discard discarded
 """
 _SIDES: dict[str, set[tuple[int, int]]] = {}
 """Word, in the form of a statement's tokens -> (group of words that exclude each other, the word's side in it)."""
@@ -213,7 +217,9 @@ def _agree(one: Fact, other: Fact) -> bool:
         return bool(one.minutes & other.minutes)
     if one.quantity and other.quantity:
         nouns, others = one.quantity.nouns, other.quantity.nouns
-        return one.quantity.agrees(other.quantity) and not (nouns and others and not nouns & others)
+        # "The second" leaves out its noun.
+        elsewhere = nouns and others and not nouns & others and one.quantity.unit != "#"
+        return one.quantity.agrees(other.quantity) and not elsewhere
     return False
 
 
@@ -278,6 +284,12 @@ def _alike_around(span: tuple[int, int], statement: Statement, other: tuple[int,
     return nearest or len({*before, *after} & {*other_before, *other_after}) > 1
 
 
+def _swapped(span: tuple[int, int], statement: Statement, other: tuple[int, int], near: Statement) -> bool:
+    """Whether words change sides between two places: "A is faster than B", "B is slower than A"."""
+    (before, after), (other_before, other_after) = _around(span, statement), _around(other, near)
+    return not (set(before).isdisjoint(other_after) or set(after).isdisjoint(other_before))
+
+
 def _around(span: tuple[int, int], statement: Statement) -> tuple[list[str], list[str]]:
     """Roots of the content words near a place (begin, end): those before it and those after it, the nearest first."""
     before = [token for token in statement.tokens[: span[0]] if token in statement.roots]
@@ -330,7 +342,8 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
             if len(spots) != 1 or len(others.get(pair, ())) != 1 or spots[0][0] == others[pair][0][0]:
                 continue
             (_, place), (_, other) = spots[0], others[pair][0]
-            if _alike_around((place, place + 1), one, (other, other + 1), near):
+            span, spot = (place, place + 1), (other, other + 1)
+            if _alike_around(span, one, spot, near) and not _swapped(span, one, spot, near):
                 yield Contradiction("denial", one.tokens[place], near.tokens[other])
                 return
 
@@ -378,7 +391,11 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
     it, in another statement, are a pair, too."""
     found: dict[int | str, list[tuple[int, int]]] = {}
     plain = {root for _, root in other.prefixed}
+    # "Only one node" is the opposite of "every node", "only" alone is not.
+    counted = {fact.place for fact in statement.facts if fact.quantity}
     for place, token in enumerate(statement.tokens):
+        if token == "only" and place + 1 not in counted:
+            continue
         for pair, side in _SIDES.get(token, ()):
             # "Not many" has the side of "few".
             found.setdefault(pair, []).append((side ^ (statement.tokens[place - 1 : place] == ("not",)), place))
@@ -391,7 +408,8 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
 
 def _says(statement: Statement, negation: Negation) -> bool:
     """Whether a statement asserts a thing that is negated elsewhere, about the same subject."""
-    if not negation.certain:
+    partly = any(pair[0] == "not" and pair[1] in _ALL for pair in itertools.pairwise(statement.tokens))
+    if not negation.certain or partly:
         return False
     if negation.whole:
         return len(negation.what & statement.roots) * 2 >= len(negation.what) and not _SOFT.intersection(statement.tokens)

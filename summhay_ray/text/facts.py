@@ -136,6 +136,10 @@ _OTHER_NUMBERS = {
 _ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
 _ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
 _FRACTIONS = {"half": 50.0, "third": 100 / 3, "thirds": 100 / 3, "quarter": 25.0, "quarters": 25.0, "fifth": 20.0, "fifths": 20.0}
+_NO_COUNT = frozenset(["the", "this", "that", "which", "each", "every", "any", "another", "no", "some"])
+"""Words after which `one` is a pronoun."""
+_EXAMPLE = re.compile(r"one (?:[\w-]+ ){1,2}(?:is|was|would be) (?:the|that|to|an?)\b", re.IGNORECASE)
+"""One of several things: "One drawback is the cost"."""
 _LASTING = frozenset(("for", "lasted", "took", "within", "after"))
 _HOUR, _DAY_SECONDS = 3600, 86400
 _MEASURES: dict[str, tuple[str, float]] = {
@@ -410,7 +414,9 @@ class _Reader:
             after_words = here + 1
         if after_words == place:
             return None
-        if after_words == place + 1 and token.lower == "one" and after.lower not in _MEASURES:
+        named = after.lower == "of" or (after.root and self._at(place - 1).lower not in _NO_COUNT)
+        counts = after.lower in _MEASURES or (named and not _EXAMPLE.match(self.text, token.start))
+        if after_words == place + 1 and token.lower == "one" and not counts:
             return None
         return float(total + current), 1.0, after_words
 

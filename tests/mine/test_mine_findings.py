@@ -178,13 +178,13 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
         ),
         (
             "We don't think the possible performance pitfalls pose a large enough risk in practice to negate any benefits.",
-            "What are the problems with the possible performance pitfalls?",
+            "What is known about the possible performance pitfalls?",
         ),
         (
             "The Velden council discussed PEP 467 at length and gave feedback to its author.",
             "What did the Velden council discuss?",
         ),
-        ("We discussed PEP 467 at length and gave feedback to its author.", "What was discussed about PEP 467?"),
+        ("We discussed PEP 467 at length and gave feedback to its author.", "What is known about PEP 467?"),
         ("Matteo Rossi: we decided to ship the permission model.", "What was decided about the permission model?"),
         ("The number of replicas was raised from 3 to 5.", "How did the number of replicas change?"),
         ("The deadline for applications is 3 May 2024.", "When is the deadline for applications?"),
@@ -199,8 +199,8 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
         ("The lease parser was repaired in version 7.51.0.", "In which version was the lease parser repaired?"),
         ("The snapshot log can only be opened when the relay is idle.", "When can the snapshot log be opened?"),
         ("Copying large snapshots can cause timeouts.", "What can copying large snapshots cause?"),
-        ("POLL: We should merge the two lease formats.", "What is proposed for lease formats?"),
-        ("Two more reasons are serial relays.", "Why do serial relays matter?"),
+        ("POLL: We should merge the two lease formats.", "What is known about lease formats?"),
+        ("Two more reasons are serial relays.", "What is known about serial relays?"),
     ],
 )
 def test_a_question_asks_for_what_its_statement_says(statement: str, query: str) -> None:

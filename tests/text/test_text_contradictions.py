@@ -69,6 +69,10 @@ CONTRADICTING = [
     ("支付中断发生在2021年7月22日，持续了2小时。", "支付中断发生在2021年7月22日，持续了9小时。", "number"),
     ("Сбой 22 июля 2021 длился 2 часа.", "Сбой 22 июля 2021 длился 9 часов.", "number"),
     ("العطل في 22 يوليو 2021 استمر ساعتين", "العطل في 23 يوليو 2021 استمر ساعتين", "date"),
+    ("The release fixes one medium severity issue.", "The release fixes two medium severity issues.", "number"),
+    ("Every node was affected by the outage.", "Only one node was affected by the outage.", "denial"),
+    ("Half of the traffic was dropped.", "All of the traffic was dropped.", "denial"),
+    ("The council decided to keep the weekly call.", "The council decided to drop the weekly call.", "denial"),
 ]
 
 
@@ -116,6 +120,13 @@ AGREEING = [
     ("The fire started in the kitchen.", "The fire started in the kitchen and in the basement."),
     ("The World Health Organization reported cases.", "The WHO reported cases."),
     ("La panne du 22 juillet 2021 a duré 2 heures.", "La panne du 2021-07-22 a duré 2 heures."),
+    ("The new planner is faster than the old one.", "The old planner is slower than the new one."),
+    ("Three replicas failed before the alert fired.", "The alert fired after three replicas failed."),
+    ("Not every plugin supports the new format.", "Many plugins do not support the new format."),
+    ("The first attempt failed, and the second succeeded.", "The second attempt to restore the backup succeeded."),
+    ("This is one way to solve the problem.", "There are two ways to solve the problem, and this is one of them."),
+    ("One drawback is the cost of migration.", "Two drawbacks are the cost of migration and the lack of tools."),
+    ("The release only affects Linux users.", "All Linux users are affected by the release."),
 ]
 
 
