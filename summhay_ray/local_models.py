@@ -7,7 +7,7 @@ They read the same prompts as any other model. Sequence-to-sequence models (BART
 import functools
 import hashlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -45,26 +45,22 @@ class LocalModels(Mapping[str, LocalModel]):
         """`folder`: the spec's folder, to which the paths of models are relative."""
         self._made = {model.name: model for model in more}
         self._folder = folder
-        self._classes: dict[str, type[LocalModel]] = {**local_models()}
-        self._classes |= {model.name: model for model in (OfflineJudge, OfflineRater)}
+        self._kinds: dict[str, Callable[[], LocalModel]] = {WRITER: lambda: installed(_WRITER)(), **local_models()}
+        self._kinds |= {model.name: model for model in (OfflineJudge, OfflineRater)}
 
     def __getitem__(self, name: str) -> LocalModel:
         if name not in self._made:
-            if name.startswith(GENERATORS):
-                self._made[name] = Generator(name, self._folder)
-            else:
-                self._made[name] = (installed(_WRITER) if name == WRITER else self._classes[name])()
+            self._made[name] = Generator(name, self._folder) if name.startswith(GENERATORS) else self._kinds[name]()
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({WRITER: None, **dict.fromkeys(self._classes), **dict.fromkeys(self._made)})
+        return iter(dict.fromkeys((*self._kinds, *self._made)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        own = isinstance(name, str) and name.startswith(GENERATORS)
-        return name in self._made or name == WRITER or own or name in self._classes
+        return name in self._made or name in self._kinds or (isinstance(name, str) and name.startswith(GENERATORS))
 
 
 def local_names() -> list[str]:

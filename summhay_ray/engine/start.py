@@ -14,7 +14,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -250,7 +249,7 @@ class _Planning:
     """
 
     def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None) -> None:
-        self._plan: Future[PlanResult] = Future()
+        self._made: PlanResult | str = ""
         self._make, self._keep = make, keep
         self._unwanted = threading.Event()
         self.begun = threading.Event()
@@ -265,35 +264,29 @@ class _Planning:
         self._thread.join()
 
     def _work(self) -> None:
+        if self._keep is not None:
+            self.begun.wait()
         try:
-            if self._keep is not None:
-                self.begun.wait()
             made = self._make(self._unwanted.is_set)
             if self._keep is not None and not self._unwanted.is_set():
                 self._keep(made)
-            self._plan.set_result(made)
-        # The error is raised where the plan is requested.
+            self._made = made
+        except Unplannable as error:
+            self._made = str(error)
+        except UserError as error:
+            self._made = f"the run cannot be planned: {error}"
+        # Planning runs the benchmark's own code, which may raise anything.
         except BaseException as error:  # noqa: BLE001
-            self._plan.set_exception(error)
+            self._made = f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
 
     def plan(self) -> PlanResult | None:
         """The plan; None until it is ready."""
-        return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
+        return None if isinstance(self._made, str) else self._made
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
         """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
-        wait([self._plan], patience_s)
-        if not self._plan.done():
-            return ""
-        try:
-            return self._plan.result()
-        except Unplannable as error:
-            return str(error)
-        except UserError as error:
-            return f"the run cannot be planned: {error}"
-        # Planning runs the benchmark's own code, which may raise anything.
-        except BaseException as error:  # noqa: BLE001
-            return f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
+        self._thread.join(patience_s)
+        return self._made
 
 
 @dataclass(frozen=True)

@@ -89,13 +89,8 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
         like_metadata=len(odd),
         example=odd[0][:60] if odd else "",
         seen=review.get("seen", 0),
-        checked=check.get("checked", 0),
-        right=check.get("right", 0),
-        low=check.get("low"),
-        high=check.get("high"),
-        judged=check.get("judged", 0),
-        agreed=check.get("agreed", 0),
         pairs=sum(len(one.get("evidence", ())) for one in listed),
+        **{name: check[name] for name in ("checked", "right", "low", "high", "judged", "agreed") if name in check},
     )
 
 

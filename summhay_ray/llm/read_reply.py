@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from summhay_ray.llm.budgets import enough
@@ -350,29 +350,16 @@ def _deep(raw: Any) -> bool:
     return True
 
 
+_RAW = [field.name for field in fields(RawAnswer)]
+
+
 def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
     """The outcome and the raw answer in an answer record of the log."""
-    raw = RawAnswer(
-        # A key of a repeated or failed attempt begins with that of the request.
-        key=record["key"].partition("/")[0],
-        model=record["model"],
-        text=record["text"],
-        finish_reason=record["finish_reason"],
-        input_tokens=record["input_tokens"],
-        cached_tokens=record["cached_tokens"],
-        output_tokens=record["output_tokens"],
-        usd_micros=record["usd_micros"],
-        attempts=record["attempts"],
-        # Records of earlier versions lack these.
-        cache_write_tokens=record.get("cache_write_tokens", 0),
-        reasoning_tokens=record.get("reasoning_tokens", 0),
-        claimed_tokens=record.get("claimed_tokens", 0),
-        claimed_micros=record.get("claimed_micros", 0),
-        zero_vectors=record.get("zero_vectors", 0),
-        further_texts=tuple(record.get("further_texts", ())),
-        logprobs=record.get("logprobs", ""),
-        origin=record.get("origin", ""),
-    )
+    # Records of earlier versions lack some fields.
+    known = {name: record[name] for name in _RAW if name in record}
+    # A key of a repeated or failed attempt begins with that of the request.
+    known |= {"key": record["key"].partition("/")[0], "further_texts": tuple(record.get("further_texts", ()))}
+    raw = RawAnswer(**known)
     if record.get("flaw"):
         message = f"{record['flaw']}; mend the service and run again, and it is asked anew"
         return Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True), raw

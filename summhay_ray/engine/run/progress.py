@@ -62,11 +62,11 @@ class Progress:
     rows_total: int
     """Expected rows of the benchmark's counted table; 0 if it counts none."""
     rows: int
-    failures: int
     spent_usd: float
     budget_usd: float | None
     seconds: float
     seconds_left: float | None
+    failures: int = 0
     reserved_usd: float = 0.0
     """Maximum cost of the calls in flight."""
     uncertain_usd: float = 0.0
@@ -126,6 +126,9 @@ class Extent:
     models: Mapping[str, ModelSettings]
 
 
+_OF_RUN = ("failures", "limited", "retries", "in_flight", "stopping", "reused", "doing")
+_OF_MODEL = ("calls", "in_flight", "cap", "limited", "retries", "paused_s", "refused_s", "fallbacks")
+"""Figures that a ledger's snapshot gives by the names of these fields."""
 LOCAL = ""
 """Represents all models that run in the workers: only the sum of their calls is counted."""
 
@@ -164,7 +167,6 @@ class Timeline:
             items_done=items,
             rows_total=extent.rows,
             rows=min(extent.rows, extent.rows_before + snapshot.get("counted", 0)),
-            failures=snapshot.get("failures", 0),
             spent_usd=spent,
             budget_usd=budget,
             seconds=seconds,
@@ -176,17 +178,12 @@ class Timeline:
             calls_a_second=self._rate(lambda seen: seen.get("made", 0)),
             tokens=snapshot.get(TOKENS, 0),
             tokens_a_second=self._rate(lambda seen: seen.get(TOKENS, 0)),
-            limited=snapshot.get("limited", 0),
-            retries=snapshot.get("retries", 0),
             models=tuple(self._model(name, snapshot) for name in sorted(snapshot.get("models", {}))),
-            in_flight=snapshot.get("in_flight", 0),
-            stopping=snapshot.get("stopping", False),
-            reused=snapshot.get("reused", 0),
             unit=extent.unit,
             table=extent.table,
             calls_left=calls,
             usd_left=usd,
-            doing=snapshot.get("doing", ""),
+            **{name: snapshot[name] for name in _OF_RUN if name in snapshot},
         )
 
     def _left(
@@ -263,7 +260,6 @@ class Timeline:
 
         return ModelProgress(
             model=name,
-            calls=numbers.get("calls", 0),
             calls_a_second=rate("calls"),
             requests=round(60 * rate("requests")),
             rpm=limits.rpm,
@@ -271,14 +267,8 @@ class Timeline:
             input_tpm=limits.input_tpm,
             output_tokens=round(60 * rate("output_tokens")),
             output_tpm=limits.output_tpm,
-            in_flight=numbers.get("in_flight", 0),
-            cap=numbers.get("cap", 0),
-            limited=numbers.get("limited", 0),
-            retries=numbers.get("retries", 0),
-            paused_s=numbers.get("paused_s", 0.0),
-            refused_s=numbers.get("refused_s", 0.0),
-            fallbacks=numbers.get("fallbacks", 0),
             stopped=snapshot.get("stopped", {}).get(name, {}).get("error", ""),
+            **{figure: numbers[figure] for figure in _OF_MODEL if figure in numbers},
         )
 
     def _rate(self, count: Callable[[Snapshot], int]) -> float:

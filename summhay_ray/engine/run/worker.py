@@ -63,17 +63,14 @@ def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]
 
 def prepares(workload: Workload[Any]) -> bool:
     """Whether the benchmark overrides `prepare` or `input_rows`."""
-    return type(workload).prepare is not Workload.prepare or _has_input_rows(workload)
-
-
-def _has_input_rows(workload: Workload[Any]) -> bool:
-    return type(workload).input_rows is not Workload.input_rows
+    own = type(workload)
+    return own.prepare is not Workload.prepare or own.input_rows is not Workload.input_rows
 
 
 def first_readers(workload: Workload[Any], run: RunStore, left: Left) -> Collection[str]:
     """For each input whose rows the run does not hold yet, the first source that reads it. Preparing that source writes them."""
     first: dict[str, str] = {}
-    if _has_input_rows(workload):
+    if type(workload).input_rows is not Workload.input_rows:
         there = run.finished(PREPARED)
         for source, items in left.items():
             if items[0].reads and items[0].reads not in there:
