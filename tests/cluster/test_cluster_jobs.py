@@ -18,13 +18,18 @@ from typing import Any
 
 import psutil
 import pytest
+import ray
 import yaml
+from inline_runs import SAMPLE
+from local_http import chatting
 from paid_runs import KEY_ENV, N_JUDGMENTS, N_SUMMARIES, fields_of
 from runs import has_ended, start, write_spec
 from simulated_provider import KEY, simulated_provider, until
+from summhay_grids import grid_of_files
 from tickets import write_tickets
 
-from summhay_ray import api
+from summhay_ray import api, engine
+from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.ray
@@ -63,6 +68,13 @@ def load_local() -> Any:
 
 
 @pytest.fixture(scope="module")
+def api_base() -> Iterator[str]:
+    """A provider: no pool is started for models that are called, which would cost seconds more."""
+    with chatting(lambda messages: "- The ferry was cancelled [1].") as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
     local = load_local()
     with pytest.MonkeyPatch.context() as patch:
@@ -80,7 +92,7 @@ def nodes() -> Iterator[Any]:
 class Person:
     """Somebody with a spec, a module of their own beside it, and a key in the environment."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, api_base: str) -> None:
         self.folder, self.url, self.store = folder, url, folder / "store"
         self.gate = folder / "gate-is-open"
         (folder / "gate_module.py").write_text(GATE, encoding="utf-8")
@@ -89,7 +101,7 @@ class Person:
             "name": "gated",
             "haystacks": ["sample/news"],
             "retrievers": ["gate_module:Gate"],
-            "summarizers": ["offline/lead"],
+            "summarizers": [{"model": "xinference/writer", "api_base": api_base, "price": 0}],
             "workers": 1,
         }
         (folder / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
@@ -131,8 +143,8 @@ def said_until(process: subprocess.Popen[str], text: str) -> str:
     return said
 
 
-def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path) -> None:
-    person = Person(tmp_path, nodes.url)
+def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path, api_base: str) -> None:
+    person = Person(tmp_path, nodes.url, api_base)
     first = person.submit()
     run = said_until(first, "is sent").split("of run ")[1].split()[0]
     person.until(f"{run}-1", "RUNNING")
@@ -185,6 +197,23 @@ def assert_no_canary(person: Person) -> None:
     assert "class Gate" in told and "def store_for_job" in told
     assert CANARY not in told
     assert all(set(details["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"} for details in jobs.values())
+
+
+def test_many_haystacks_are_read_by_a_cluster_that_the_run_uses_anyway(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    alone, paths = grid_of_files(tmp_path, 50)
+    spec = {**SAMPLE, "haystacks": list(map(str, paths))}
+    with engine.Cluster(f"127.0.0.1:{nodes.port}", "ray") as cluster:
+        few = engine.load_workload({**spec, "haystacks": spec["haystacks"][:49]}, mapped=cluster.mapped)
+        assert len(list(few.items())) == 98 and not ray.is_initialized(), "fewer are read here, and nothing starts"
+        read = engine.load_workload(spec, mapped=cluster.mapped)
+        assert ray.is_initialized() and (read.run_id, list(read.items())) == (alone.run_id, list(alone.items()))
+        paths[30].write_text('{"topic": 7}', encoding="ascii")
+        with pytest.raises(InvalidHaystack, match=f"{paths[30].name}: topic: expected a string"):
+            engine.load_workload(spec, mapped=cluster.mapped)
+    assert not ray.is_initialized()
 
 
 @pytest.mark.soak
@@ -301,8 +330,8 @@ LITTLE = 0.004
 
 
 @pytest.mark.soak
-def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path) -> None:
-    person = Person(tmp_path, nodes.url)
+def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path, api_base: str) -> None:
+    person = Person(tmp_path, nodes.url, api_base)
     files = {"minutes.yaml": "name: minutes\ngenre: the minutes of a town council\n", "seed.txt": "The bridge was closed."}
     topics = ["the new swimming pool", {"topic": "the bridge", "context": ["seed.txt"]}]
     models = {"outline": WRITER, "write": WRITER}

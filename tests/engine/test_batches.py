@@ -136,6 +136,17 @@ def test_a_detached_driver_ends_while_batches_are_out_and_the_same_command_goes_
         assert set(simulated.stats()["channels"]) == {"batch"}
 
 
+@pytest.mark.timeout(300)
+def test_a_detached_driver_submits_what_is_ready_before_it_ends(tmp_path: Path) -> None:
+    with provider(batch_duration=600.0, latency=0.5) as simulated:
+        known = {"api_base": simulated.base, "api_key_env": KEY_ENV, "price": PRICE}
+        batched, direct = ({"model": f"openai/{name}", **known, "batch": name == "batched"} for name in ("batched", "direct"))
+        # The judgments of the direct writer become a batch when that of the other writer has long been submitted.
+        spec = spec_of(tmp_path, simulated, summarizers=[batched, direct], judge={"batch": True})
+        left = run(spec, tmp_path / "store", "--detach", code=WAITING)
+        assert left["batches"]["in_progress"] == len(batches_at(simulated)) == 2
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_on_ray_a_prompt_that_several_items_ask_is_in_one_batch(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paid_runs import KEY_ENV, Office, logged
-from simulated_provider import KEY, simulated_provider
+from simulated_provider import KEY, in_thread
 
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.pools import blocks_of
+from summhay_ray.simulator import offline_answer
 
 
 @pytest.mark.core
@@ -59,7 +60,7 @@ def test_a_grid_of_free_and_called_models_prepares_a_source_once_and_has_the_tab
     (own.parent / "counted.py").write_text(COUNTED)
     monkeypatch.syspath_prepend(own.parent)
     monkeypatch.setenv("PYTHONPATH", str(own.parent), prepend=os.pathsep)
-    with simulated_provider("--cache-lifetime", "0") as simulated:
+    with in_thread(offline_answer(), cache_lifetime=0.0) as simulated:
         provider = Office(simulated, tmp_path / "specs", {}, 0, 0.0)
         models = [{"model": "openai/writer", "api_base": simulated.base, "api_key_env": KEY_ENV, "price": 0}]
         changes = {

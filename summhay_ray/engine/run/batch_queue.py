@@ -108,7 +108,9 @@ class BatchQueue:
         self._tasks: set[asyncio.Task[None]] = set()
         self._out: set[str] = set()
         """Tokens of the batches that are being answered by their providers."""
-        self._claiming = 0
+        self._reserving = asyncio.Lock()
+        self._without_money = 0
+        """Submissions that wait for money."""
         self._not_before: dict[str, float] = {}
         self._cancelling = False
         self._changed = asyncio.Event()
@@ -170,7 +172,7 @@ class BatchQueue:
         if self._ready or any(group.requests for group in self._groups.values()):
             return False
         # Submissions that wait for money may wait for that of the batches at work.
-        waiting = len(self._tasks) == len(self._out) + self._claiming
+        waiting = len(self._tasks) == len(self._out) + self._without_money
         return not self._tasks or (self._work.detach and waiting and bool(self._out))
 
     def _flush(self, is_drained: Callable[[str], bool]) -> None:
@@ -296,20 +298,25 @@ class BatchQueue:
         assert batching is not None
         while requests:
             await asyncio.sleep(max(0.0, self._not_before.get(model, 0.0) - time.monotonic()))
-            worst = [request.claim.worst_micros for request in requests]
-            fits = await self._act(Ledger.fitting, self._name, (stage, model), worst)
-            # The cheapest one alone, if none fits now: the ledger answers when more money may come, or that none will.
-            chosen = _first([requests[at] for at in fits] or [requests[worst.index(min(worst))]], self._api(model))
-            body = [(one.claim.key, one.claim.worst_micros, one.claim.input_tokens, one.claim.output_tokens) for one in chosen]
-            record = BatchRecord(
-                self._work.run.run_id, uuid.uuid4().hex, model, stage, batching.price_factor, time.time(), tuple(body)
-            )
-            self._claiming += 1
-            self._changed.set()
-            try:
-                granted = await self._client.claim(_claim(record))
-            finally:
-                self._claiming -= 1
+            # One submission at a time, so that the money that is left for it is still left when it is reserved.
+            async with self._reserving:
+                worst = [request.claim.worst_micros for request in requests]
+                fits = await self._act(Ledger.fitting, self._name, (stage, model), worst)
+                # The cheapest one alone, if none fits now: the ledger answers when more money may come, or that none will.
+                chosen = _first([requests[at] for at in fits] or [requests[worst.index(min(worst))]], self._api(model))
+                claims = [one.claim for one in chosen]
+                body = [(one.key, one.worst_micros, one.input_tokens, one.output_tokens) for one in claims]
+                record = BatchRecord(
+                    self._work.run.run_id, uuid.uuid4().hex, model, stage, batching.price_factor, time.time(), tuple(body)
+                )
+                granted = await self._client.claim(_claim(record)) if fits else None
+            if granted is None:
+                self._without_money += 1
+                self._changed.set()
+                try:
+                    granted = await self._client.claim(_claim(record))
+                finally:
+                    self._without_money -= 1
             state = granted.grant.state
             if state == "stopped":
                 failure = _failed(granted.grant.error, granted.grant.reason)

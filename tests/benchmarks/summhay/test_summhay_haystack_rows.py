@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-import ray
-from inline_runs import SAMPLE
 from summhay_grids import grid_of_files
 
 from summhay_ray import engine
@@ -16,7 +14,6 @@ from summhay_ray.benchmarks.summhay import workload as workload_module
 from summhay_ray.engine import open_run
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.errors import UserError
-from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -107,18 +104,3 @@ def test_after_the_start_the_store_s_copies_are_read(tmp_path: Path) -> None:
     assert [kept.grid.haystacks[source.haystack_id].name for source in kept.grid.haystacks.metadata] == [
         source.name for source in grid.grid.haystacks.metadata
     ]
-
-
-@pytest.mark.ray
-def test_many_haystacks_are_read_by_a_cluster_that_the_run_uses_anyway(tmp_path: Path) -> None:
-    alone, paths = grid_of_files(tmp_path, 50)
-    spec = {**SAMPLE, "haystacks": list(map(str, paths))}
-    with engine.Cluster(None, "ray") as cluster:
-        few = engine.load_workload({**spec, "haystacks": spec["haystacks"][:49]}, mapped=cluster.mapped)
-        assert len(list(few.items())) == 98 and not ray.is_initialized(), "fewer are read here, and nothing starts"
-        read = engine.load_workload(spec, mapped=cluster.mapped)
-        assert ray.is_initialized() and (read.run_id, list(read.items())) == (alone.run_id, list(alone.items()))
-        paths[30].write_text('{"topic": 7}', encoding="ascii")
-        with pytest.raises(InvalidHaystack, match=f"{paths[30].name}: topic: expected a string"):
-            engine.load_workload(spec, mapped=cluster.mapped)
-    assert not ray.is_initialized()
