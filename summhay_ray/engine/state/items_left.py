@@ -175,6 +175,6 @@ def answers_used(run: RunStore) -> int:
     used = [failures.filter(pl.col("kind") != "failed").select(item, "key")]
     for name, table in run.declared.items():
         if name != "failures" and {item, "key"} <= set(table.schema.names):
-            used.append(run.table(name).select(item, "key"))
+            used.append(run.table(name, columns=[item, "key"]).select(item, "key"))
     # Some used answers are not named by any row.
     return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=ANSWERS).height)
