@@ -8,7 +8,7 @@ from typing import Literal
 
 from summhay_ray.mine.insights import Compared, Comparing, Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
-from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements
+from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements, language_of
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
 USUAL, ENOUGH, FEW = 3, 30, 5
@@ -85,6 +85,11 @@ class Mining:
     def left_out(self) -> Counter[str]:
         """Lines of the documents that are not prose, by reason."""
         return self._all.of.left_out
+
+    @property
+    def language(self) -> str:
+        """The language of the statements; see `language_of`."""
+        return language_of(self._all.of.texts)
 
     @property
     def boilerplate(self) -> list[str]:

@@ -233,9 +233,9 @@ def _facts(text: str, latin: bool) -> list[str]:
     return sorted({*reading.roots, *(f"#{number}" for number in reading.numbers)})
 
 
-def language_of(documents: Sequence[str]) -> str:
+def language_of(texts: Sequence[str]) -> str:
     """`english`, `latin` (another language in Latin letters, or a list of names) or `other` (another script)."""
-    sample = " ".join(document[:2000] for document in documents[:200])
+    sample = " ".join(text[:2000] for text in texts[:: max(1, len(texts) // 200)])
     if not is_latin(sample):
         return "other"
     words = plain_words(sample)

@@ -471,8 +471,7 @@ def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], ch
         notes.append(
             f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
         )
-    language = language_of([source.text for source in sources])
-    if language != "english" and not checked:
-        what = "in another script" if language == "other" else "in another language than English"
+    if mining.language != "english" and not checked:
+        what = "in another script" if mining.language == "other" else "in another language than English"
         notes.append(f"the documents seem to be {what}: words alone are less sure there; name a model as models.check")
     return notes
