@@ -238,7 +238,7 @@ class Gateway:
         """
         call = Call(request, self._models[request.model], stage)
         work = asyncio.create_task(self._complete(call, kept, park, resumed))
-        # The error of a call whose caller has gone is nobody's; asyncio would print it when the task is collected.
+        # If the caller has been cancelled, nobody takes the call's error, and asyncio would print its traceback.
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
         call.future = asyncio.shield(work)
         return call.future
