@@ -175,7 +175,7 @@ def score_columns(
     ).with_row_index("judgment")
     owners = summaries.select("cell_id", "haystack_id", "bullets").with_row_index("summary")
     rows = rows.join(owners, on="cell_id", maintain_order="left")
-    marked = gold.with_columns(known=True)
+    marked = gold.join(rows, on=["haystack_id", "insight_id"], how="semi").with_columns(known=True)
     rows = rows.join(marked, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
     covered = pl.col("coverage") > 0
     rows = rows.with_columns(bullet=pl.when(covered).then(pl.col("bullets").list.get(pl.col("index"), null_on_oob=True)))

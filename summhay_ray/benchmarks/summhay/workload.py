@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval, RetrievalSpec
 from summhay_ray.benchmarks.summhay.grid.summaries import Contexts, summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.export import export
-from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, haystack_rows, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, HaystackMetadata, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
@@ -92,7 +92,8 @@ class Summaries(OfHaystacks[S]):
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Adds the limits of confidence in mined haystacks, warnings about all haystacks, and whether their
         prose comes from templates or a model."""
-        found, metadata = super().results(tables), stored_metadata(tables.run.store, tables.run.record)
+        found = super().results(tables)
+        metadata: Sequence[HaystackMetadata] = found.scores.metadata
         n = sum(haystack.by_grammar for haystack in metadata)
         notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
         mined = any(haystack.facts for haystack in metadata)

@@ -32,7 +32,7 @@ def test_every_insight_has_its_documents() -> None:
         for one in sources
         for insight, documents in one.haystack.gold().items()
     ]
-    assert gold_by_insight(map(metadata_of, sources)).rows() == expected
+    assert gold_by_insight([metadata_of(one) for one in sources]).rows() == expected
     assert gold_by_insight([]).rows() == []
 
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -31,6 +29,8 @@ DOCUMENTS_OF_PAPER = 100
 """Documents of each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
 _INSIGHT = ["haystack_id", "insight_id"]
+_TOGETHER = 100
+"""Haystacks whose gold documents are Python lists at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,28 +173,16 @@ def stored_metadata(store: Store, record: Mapping[str, Any]) -> Sequence[Haystac
     return tuple(metadata_of(read_source(store, entry)) for entry in record["haystacks"])
 
 
-def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
+def gold_by_insight(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
     """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted; null: unknown."""
-    import numpy as np
-
-    haystacks: list[str] = []
-    insights: list[str] = []
-    known: list[bool] = []
-    counts, numbers = array("q"), array("q")
-    for haystack in metadata:
-        marks = json.loads(haystack.marks)
-        haystacks += [haystack.haystack_id] * len(marks)
-        insights += marks
-        known += [documents is not None for documents in marks.values()]
-        counts.extend(len(documents or ()) for documents in marks.values())
-        # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each separately.
-        numbers.extend(itertools.chain(*filter(None, marks.values())))
-    rows = pl.DataFrame({"haystack_id": haystacks, "insight_id": insights}, schema=dict.fromkeys(_INSIGHT, pl.String))
-    owners = np.repeat(np.arange(len(insights), dtype=np.uint32), counts)
-    lists = pl.DataFrame({"row": owners, "documents": np.frombuffer(numbers, np.int64)})
-    lists = lists.group_by("row", maintain_order=True).agg("documents")
-    marked = rows.with_row_index("row").join(lists, on="row", how="left", maintain_order="left")
-    return marked.select(*_INSIGHT, pl.when(pl.Series(known, dtype=pl.Boolean)).then(pl.col("documents").fill_null([])))
+    schema: dict[str, Any] = {**dict.fromkeys(_INSIGHT, pl.String), "documents": pl.List(pl.Int64)}
+    frames = [pl.DataFrame(schema=schema)]
+    # As Python lists, the numbers of all haystacks would take ten times the memory.
+    for start in range(0, len(metadata), _TOGETHER):
+        some = metadata[start : start + _TOGETHER]
+        rows = [(one.haystack_id, *mark) for one in some for mark in json.loads(one.marks).items()]
+        frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
+    return pl.concat(frames)
 
 
 def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:

@@ -62,6 +62,8 @@ class ScoreResult:
     """The scored run."""
     scorer: Scorer = field(repr=False)
     """Computes the scores in single haystacks."""
+    metadata: Sequence[HaystackMetadata] = field(repr=False)
+    """The run's haystacks."""
     biases: Mapping[str, metrics.JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
@@ -83,7 +85,7 @@ class ScoreResult:
     @functools.cached_property
     def retrieval(self) -> pl.DataFrame | None:
         """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
-        return retrieval_of(self.stored, stored_metadata(self.stored.store, self.stored.record), self.expected)
+        return retrieval_of(self.stored, self.metadata, self.expected)
 
     @functools.cached_property
     def haystacks(self) -> Mapping[str, list[metrics.SystemScore]]:
@@ -99,11 +101,10 @@ class ScoreResult:
 
     def health(self) -> Health:
         """The health of the run's haystacks, with people's current findings about them, and with its scores."""
-        metadata = stored_metadata(self.stored.store, self.stored.record)
         own = [one for one in self.by_query if one.judge == self.judge and one.retriever in ORACLES]
         joints = [one.joint for one in own if one.joint is not None]
-        n_queries = sum(not subtopic.absent for one in metadata for subtopic in one.subtopics)
-        mined = current_facts(self.stored.store, metadata) if any(one.facts for one in metadata) else []
+        n_queries = sum(not subtopic.absent for one in self.metadata for subtopic in one.subtopics)
+        mined = current_facts(self.stored.store, self.metadata) if any(one.facts for one in self.metadata) else []
         return health(mined, n_queries, max(joints, default=None), self.judge)
 
     def to_json(self) -> dict[str, Any]:
@@ -227,13 +228,13 @@ def score_run(
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
     known = judging.known_biases(run, judges is not None, biases)
-    metadata = stored_metadata(run.store, run.record)
-    own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
-    scored_by = own if judges is None else [judged.judge for judged in judges]
     # An imported run has no spec.
     if grid is None and "spec" in run.record:
         made: Any = Benchmark.of(run)
         grid = made.grid
+    metadata = stored_metadata(run.store, run.record) if grid is None else grid.haystacks.metadata
+    own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
+    scored_by = own if judges is None else [judged.judge for judged in judges]
     unasked, so_far = _count_unasked(run, grid, judges, scored_by or own)
     scorer, failures = _scorer(run, grid, metadata, judges, scored_by, compat, unasked)
     named = {*map(str, scorer.sums["judge"].unique()), *map(str, scorer.expected["judge"].unique())}
@@ -257,6 +258,7 @@ def score_run(
         failures=failures,
         stored=run,
         scorer=scorer,
+        metadata=metadata,
         biases=scorer.biases,
         queries=queries.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT),
         expected=scorer.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
