@@ -7,7 +7,7 @@
     python tools/memory.py --haystacks 100 300 1000 --parts
     python tools/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
 
-Prints one JSON line a number of haystacks. Of a run: ten times a second, the driver and all its descendants are asked for their
+Prints one JSON line a number of haystacks. Of a run: twice a second, the driver and all its descendants are asked for their
 proportional set size (PSS) less what of it is shared memory, and /dev/shm for what it holds more than before (Ray's object
 store); `peak_mib` has the largest sum of both and the largest of each kind, `cpu_s` the CPU seconds (user and system) of each
 kind of process, `first_answer_s` the seconds until the log had its first answer, `files` and `mib` what the store held at the
@@ -43,7 +43,7 @@ from runs import SUMMHAY
 from simulated_provider import KEY, simulated_provider
 
 MIB = 2**20
-EVERY_S = 0.1
+EVERY_S = 0.5
 KINDS = ("WorkerActor", "MapWorker", "LedgerActor", "ray::IDLE", "ray::", "agent", "monitor", "raylet", "gcs_server")
 """In the command line of a descendant: the first that stands in it; what has none of them is `other`."""
 
