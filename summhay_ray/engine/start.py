@@ -307,7 +307,7 @@ class _Start:
         settings, reused = self.workload.models.settings(), answers_used(self.before)
         reach = RecordedReach(margins_of(settings), origins_of(settings))
         if self.state.left():
-            worked = self._work(reach)
+            worked = self._answer_rest(reach)
             run, snapshot = RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
         else:
             run, snapshot = self.before, {"reused": reused}
@@ -373,7 +373,7 @@ class _Start:
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
 
-    def _work(self, reach: RecordedReach) -> dict[str, Any]:
+    def _answer_rest(self, reach: RecordedReach) -> dict[str, Any]:
         """Choose an executor and answer the remaining items; returns the ledger's last snapshot."""
         options, note = self.options, self.options.get("note")
         work = Work(self.workload, self.run, self.state.left(), note, self.state.total, self.options.get("detach", False))
@@ -397,7 +397,7 @@ class _Start:
                 raise
         self._show_start("starting Ray" if executor == "ray" else "starting")
         try:
-            snapshot = self._executed(work, executor, reach)
+            snapshot = self._execute(work, executor, reach)
         except (KeyboardInterrupt, Stopped) as error:
             run = RunSnapshot(self.run)
             items, spent = item_counts(run, self.state.total), dollars_of(run, money_of(run, run.log()), alive={}).spent
@@ -414,9 +414,9 @@ class _Start:
         if self.options.get("watch") is not None:
             dollars = dollars_of(self.before, money_of(self.before, self.before.log()), alive={})
             money = {f"{name}_micros": micros for name, micros in dollars._asdict().items()}
-            self._teller(self.state, lambda: None)({**money, "doing": doing})
+            self._progress_reporter(self.state, lambda: None)({**money, "doing": doing})
 
-    def _executed(self, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
+    def _execute(self, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
         keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note")
 
         def note_warnings(warnings: Iterable[str]) -> None:
@@ -425,13 +425,13 @@ class _Start:
                 if note is not None:
                     note(f"warning: {warning}")
 
-        def planned_now(made: PlanResult) -> None:
+        def keep_planned(made: PlanResult) -> None:
             note_warnings(made.warnings)
             if keep:
                 keep_plan(self.run, made.to_json())
 
         paying = any(model.price != FREE for model in self.workload.models.settings().values())
-        with self._executing(work, executor, planned_now if _needs_plan(self.workload) else None) as (execution, planning):
+        with self._execution(work, executor, keep_planned if _needs_plan(self.workload) else None) as (execution, planning):
             session = begin_session(self.run.store.files, self.run.run_id, paying)
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
@@ -441,14 +441,14 @@ class _Start:
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.get("budget")))
                 if planning is not None:
                     planning.begun.set()
-                snapshot = self._answered(execution, planning, session)
+                snapshot = self._answer(execution, planning, session)
                 execution.finish()
                 planned: PlanResult | str = ""
                 if planning is not None:
                     # A run that finishes long before its plan does not need the plan.
                     planned = planning.result(PLANNED_AFTER_S if keep else 0)
                     planning.close()
-                left, why = self._stopped(heartbeat.session.number, snapshot)
+                left, why = self._record_stop(heartbeat.session.number, snapshot)
                 unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
                 snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
                 snapshot["took_over"] = session.took_over
@@ -456,7 +456,7 @@ class _Start:
         return snapshot
 
     @contextlib.contextmanager
-    def _executing(
+    def _execution(
         self, work: Work, executor: str, keep: Callable[[PlanResult], None] | None
     ) -> Iterator[tuple[Execution, _Planning | None]]:
         """A context with the execution, and the plan that is passed to `keep`; None without `keep`.
@@ -493,13 +493,13 @@ class _Start:
         """A function that plans the rest of the run as it was in a snapshot."""
         return functools.partial(plan, self.workload, at.store, self.options.get("budget"), at)
 
-    def _answered(self, execution: Execution, planning: _Planning | None, session: DriverSession) -> dict[str, Any]:
+    def _answer(self, execution: Execution, planning: _Planning | None, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = replace(self.state, finished=finished_items(RunSnapshot(self.run)))
         # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
         planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
-        tell = self._teller(state, planned, session)
+        tell = self._progress_reporter(state, planned, session)
         tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
         left = state.left()
         with watching(execution.snapshot, tell):
@@ -509,7 +509,7 @@ class _Start:
         tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
-    def _stopped(self, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
+    def _record_stop(self, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
         run stopped."""
         run, total = RunSnapshot(self.run), self.state.total
@@ -535,7 +535,7 @@ class _Start:
             raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
         return None, ""
 
-    def _teller(
+    def _progress_reporter(
         self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
     ) -> Callable[[Snapshot], None]:
         """A function that turns the ledger's snapshots into `Progress`, for `watch` and for the driver's report in the store."""

@@ -54,10 +54,10 @@ def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Ite
     for items in sources:
         alike.setdefault(items[0].reads, []).append(items)
     for some in alike.values():
-        yield from _joined(some, most)
+        yield from _join(some, most)
 
 
-def _joined(lists: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
+def _join(lists: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
     """Neighbours joined to lists of at most `most` items; a longer list stays as it is."""
     joined: list[Item] = []
     for items in lists:
@@ -149,16 +149,16 @@ class Pools:
             parts = self.workload.computations(items) if EMBED in self.pools else ()
             (groups.setdefault(items[0].reads or json.dumps([*parts]), {}) if parts else rest)[source] = items
         called, free = self._divided(rest)
-        return [self._at_once(called), self._answered(free), self._computed([*groups.values()])]
+        return [self._pass_on(called), self._answer(free), self._compute([*groups.values()])]
 
     def _divided(self, left: Left) -> tuple[Left, Left]:
         # This start may have no pool, although an earlier driver has left items for a pool. Then the workers answer them.
         return divided(self.workload, left) if POOL in self.pools else (left, {})
 
-    async def _at_once(self, sources: Left) -> AsyncGenerator[Left, None]:
+    async def _pass_on(self, sources: Left) -> AsyncGenerator[Left, None]:
         yield sources
 
-    async def _answered(self, sources: Left) -> AsyncGenerator[Left, None]:
+    async def _answer(self, sources: Left) -> AsyncGenerator[Left, None]:
         """Answer items that ask only models in this cluster; yields nothing for the workers."""
         if not sources:
             return
@@ -172,11 +172,11 @@ class Pools:
             actors = self.pools[POOL].first
             most = min(most, -(-n_items // (BLOCKS_AN_ACTOR * actors)), max(FEW_ITEMS, -(-n_items // BLOCKS)))
         # Each block costs the driver and the ledger some time: many small inputs share one.
-        blocks = _joined(blocks_of(every, most), min(most, n_items // BLOCKS))
-        async for _ in self._done([self._row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
+        blocks = _join(blocks_of(every, most), min(most, n_items // BLOCKS))
+        async for _ in self._map_rows([self._row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
             yield {}
 
-    async def _computed(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
+    async def _compute(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
         """Compute what items need. Answer those that ask no provider, and yield the others as soon as their results are
         computed."""
         sources = {source: items for group in groups for source, items in group.items()}
@@ -189,16 +189,16 @@ class Pools:
                 for number, (group, (_, free)) in enumerate(zip(groups, halves, strict=True))
             ]
             self.n_parts = len(rows)
-            async for number in self._done(rows, (Computer, Answerer) if POOL in self.pools else (Computer,)):
+            async for number in self._map_rows(rows, (Computer, Answerer) if POOL in self.pools else (Computer,)):
                 yield halves[number][0]
             return
         # Fewer groups than actors: each group is divided among the actors, so none is ready before all are.
         self.n_parts = len(parts)
-        async for _ in self._done([self._row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
+        async for _ in self._map_rows([self._row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue
         called, free = self._divided(sources)
         yield called
-        async for some in self._answered(free):
+        async for some in self._answer(free):
             yield some
 
     def _row(self, number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -206,13 +206,13 @@ class Pools:
         texts = {"items": batch_text(works), "parts": json.dumps([dict(part) for part in parts])}
         return {"number": number, **texts, "computed": "", "counts": "", "error": b""}
 
-    async def _done(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> AsyncGenerator[int, None]:
+    async def _map_rows(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> AsyncGenerator[int, None]:
         """The numbers of the rows that the stages have mapped, in the order in which they are done."""
         if not rows:
             return
         # Ray Data's iterator blocks, so it runs in a separate thread.
         thread = ThreadPoolExecutor(max_workers=1)
-        batches = self._mapped(rows, stages)
+        batches = self._map_batches(rows, stages)
         try:
             while (batch := await asyncio.get_running_loop().run_in_executor(thread, next, batches, None)) is not None:
                 for number, computed, counts, error in zip(*(batch[name] for name in ROW), strict=True):
@@ -228,7 +228,7 @@ class Pools:
         finally:
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _mapped(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> Iterator[Batch]:
+    def _map_batches(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> Iterator[Batch]:
         import ray.data
 
         configure_ray_data()
