@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.prompt import INSIGHT_HEADING, numbered_at, read, shipped
@@ -304,7 +304,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "6"
+    revision: ClassVar[str] = "7"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
@@ -365,30 +365,55 @@ UNSURE = 0.5
 
 
 def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
-    """Judge by patterns: an answer invents if one of its clauses does not state an absence and has content beyond the query."""
-    asked = {*roots(query)}
+    """Judge by patterns: an answer invents if one of its clauses does not state an absence and has content beyond the query.
+
+    Next to a statement of absence, a clause may say what the documents are about instead.
+    """
+    asked, read = {*roots(query)}, _patterns()
+    claims, is_denied = list[tuple[int, str]](), False
     for number, bullet in enumerate(bullets, start=1):
-        plain = re.sub(r"[*_#`>|]+", " ", without_citations(bullet)).replace("\u2019", "'").casefold()
-        parts = [part for one in sentences(plain) for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
+        plain = re.sub(r"[*_#`>|]+", " ", without_citations(bullet)).replace("\u2019", "'")
+        said = (one.casefold() for one in sentences(plain))
+        parts = [part for one in said for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
         for clause in filter(None, (" ".join(part.split()) for part in parts)):
             found = {*roots(clause)}
             # A heading of the query's words, a greeting, advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
-            if not is_empty and (not _patterns()[0].search(clause) or _figures(clause) - _figures(query)):
-                return Absence(1.0, number, 0.0 if _figures(clause) else UNSURE)
+            if not is_empty:
+                is_absence = bool(read.absence.search(clause)) and not _figures(clause) - _figures(query)
+                is_denied |= is_absence
+                if not is_absence:
+                    claims.append((number, clause))
+    for number, clause in claims:
+        # "They discuss vaccines, not volcanic ash".
+        about = re.sub(r"\bnot\b[^,]*", "", clause)
+        shared, has_figures = len(asked.intersection(roots(about)) - _BARE), bool(_figures(clause))
+        is_on_query = shared > len(asked - _BARE) / 2 or (shared and has_figures)
+        if not (is_denied and not is_on_query and read.instead.search(clause) and not _CLAIM.search(clause)):
+            return Absence(1.0, number, 0.0 if has_figures else UNSURE)
     return Absence(0.0, uncertainty=0.0)
 
 
 def _figures(clause: str) -> set[str]:
     """The numbers that do not count documents."""
-    return {*re.findall(r"\d[\d.,]*", _patterns()[1].sub(" ", clause))}
+    return {*re.findall(r"\d[\d.,]*", _patterns().counts.sub(" ", clause))}
+
+
+class _Patterns(NamedTuple):
+    """The expressions of absence_patterns.txt."""
+
+    absence: re.Pattern[str]
+    """A statement of absence."""
+    instead: re.Pattern[str]
+    """A statement of what the documents are about."""
+    counts: re.Pattern[str]
+    """A count of documents, document numbers, or a list entry's number."""
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """(A statement of absence, by absence_patterns.txt; a count of documents, document numbers, or a list entry's number.)"""
+def _patterns() -> _Patterns:
     named: dict[str, str] = {}
-    others = []
+    others: dict[str, list[str]] = {"": [], "INSTEAD: ": []}
     for line in shipped("absence_patterns.txt").splitlines():
         definition = re.fullmatch(r"([A-Z]+) = (.+)", line)
         text = definition[2] if definition else line
@@ -397,16 +422,20 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
         if definition:
             named[definition[1]] = text
         elif line and not line.startswith("#"):
-            others.append(f"(?:{text})")
+            kind = "INSTEAD: " if line.startswith("INSTEAD: ") else ""
+            others[kind].append(f"(?:{text.removeprefix(kind)})")
     source, many = named["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
     counted = rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s"
-    return re.compile("|".join(others)), re.compile(counted)
+    absence, instead = (re.compile("|".join(some)) for some in others.values())
+    return _Patterns(absence, instead, re.compile(counted))
 
 
+_CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
+"""Signs that a statement of what the documents are about also says what they report of it."""
 _BREAK = re.compile(
     r"[;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
     r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
-    r",\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
+    r",\s*(?:although|though|while|mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
 )
 """Where a sentence turns to another statement."""
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")

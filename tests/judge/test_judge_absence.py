@@ -38,6 +38,10 @@ QUERY = "What do the documents say about parking fees?"
         "文档中没有提及停车费。",
         "文書には駐車料金についての記載がありません。",
         "لا تذكر المستندات رسوم وقوف السيارات.",
+        "No document mentions parking fees; they discuss school budgets and staffing [2].",
+        "Parking fees are not covered. The 40 reports focus on outages between 2019 and 2021.",
+        "The passages describe a library, not parking fees, so there is nothing to summarize.",
+        "Die Dokumente erwähnen keine Parkgebühren. Sie behandeln vor allem Ausstellungen.",
     ],
 )
 def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
@@ -55,6 +59,9 @@ def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
         "No information is given on fees beyond 5 dollars a day.",
         "No data was lost during the outage.",
         "The visitors could not find a parking space.",
+        "Parking fees are not mentioned. Visitors usually pay at the gate.",
+        "The documents do not say. They discuss parking fees in Oslo.",
+        "Nothing is reported on fees. They cover school budgets, which grew by 5 %.",
         "Parkgebühren stiegen auf 5 Euro.",
         "Die Gebühren wurden nicht erhöht.",
         "停车费涨到了5元。",
