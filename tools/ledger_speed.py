@@ -1,10 +1,11 @@
-"""CPU time of the ledger's logic per call, without Ray and without a network: many workers, one of which speaks at a time.
+"""Measures the CPU time of the ledger's logic per call, without Ray and network: many workers, of which one sends a message at a
+time.
 
     python tools/ledger_speed.py --workers 4 1000 --calls 20000
 
-Every worker has calls waiting. A message settles the calls of a worker that have ended and claims as many new ones, as a worker's
-client does. A money record becomes durable some messages after it is due, as over object storage. For each number of workers and
-each case, a JSON line: microseconds of CPU per call, and bytecodes per call (`--steps`), which do not depend on the machine.
+Every worker has calls waiting. A message settles the worker's ended calls and claims as many new ones, as a worker's client does.
+A money record becomes durable some messages after it is due, as over object storage. For each number of workers and each case, a
+JSON line: microseconds of CPU per call, and bytecodes per call (`--steps`), which do not depend on the machine.
 
 - `slots`: the model's concurrency is the limit, and the budget is far away.
 - `money`: nearly every call must wait for a money record.

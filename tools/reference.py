@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference/ that come from the code: commands, fields of specs, tables, JSON, Python, environment.
+"""Writes the generated pages of docs/reference/: commands, fields of specs, tables, JSON, Python, environment.
 
 `python tools/reference.py docs/reference` writes them. They are committed, as `schemas/` are, so that they can be read in the
 repository without a build; a test fails where a page and the code differ.
@@ -74,7 +74,7 @@ def pages() -> dict[str, str]:
 
 
 def page(title: str, *parts: str) -> str:
-    """A page with a line that says where it comes from."""
+    """A page with a line that names its source."""
     head = f"# {title}\n<!-- Written by tools/reference.py from the code: change the code, then run `make schemas`. -->"
     return "\n\n".join([head, *(part.strip("\n") for part in parts if part)]) + "\n"
 
@@ -88,12 +88,12 @@ def table(columns: Row, rows: Iterable[Row]) -> str:
 
 
 def code(text: str) -> str:
-    """The text as code, in a table too."""
+    """The text as code, also inside a table."""
     return f"`{text}`" if text else ""
 
 
 def prose(text: str) -> str:
-    """A docstring or help text as Markdown: what looks like a tag is escaped."""
+    """A docstring or help text as Markdown, with tags escaped."""
     return re.sub(r"<(?=[a-zA-Z/])", "&lt;", inspect.cleandoc(text))
 
 
@@ -207,7 +207,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def default_of(name: str, schema: Mapping[str, Any], required: Iterable[str]) -> str:
-    """The default as YAML writes it; a required field has none."""
+    """The default in YAML; a required field has none."""
     if name in required:
         return "required"
     value = schema.get("default")
@@ -269,7 +269,7 @@ def json_page() -> str:
 
 
 def json_fields() -> Any:
-    """`JSON_FIELDS`; a part with `every` has all documented attributes of its class."""
+    """`JSON_FIELDS`; a part with `every` gets all documented attributes of its class."""
     described = yaml.safe_load(JSON_FIELDS.read_text(encoding="utf-8"))
     for part in described["parts"].values():
         if part.get("every"):
@@ -279,7 +279,7 @@ def json_fields() -> Any:
 
 
 def _json_table(described: Mapping[str, Any]) -> str:
-    """The table of some fields. A field without a meaning has that of the class's attribute."""
+    """The table of some fields. A field without a meaning gets that of the class's attribute."""
     meanings = attributes(described["class"]) if "class" in described else {}
     found = [(path, meaning or meanings[re.findall(r"\w+", path)[-1]]) for path, meaning in described["fields"].items()]
     return table(("field", "meaning"), [(code(path), prose(meaning)) for path, meaning in found])
@@ -318,7 +318,7 @@ def undescribed(command: str, document: Any) -> list[str]:
 
 
 def paths_of(document: Any, path: str = "") -> Iterator[str]:
-    """The paths of all values of a JSON document; of an empty list or mapping none."""
+    """The paths of all values of a JSON document, except inside empty lists and mappings."""
     if isinstance(document, Mapping):
         for name, value in document.items():
             yield from paths_of(value, f"{path}.{name}" if path else str(name))
@@ -357,12 +357,12 @@ def door_page() -> str:
 
 
 def documented(module: str, names: Iterable[str]) -> str:
-    """The block for which the site's mkdocstrings writes signatures and docstrings."""
+    """The block that the site's mkdocstrings replaces by signatures and docstrings."""
     return "\n".join([f"::: {module}", "    options:", "      members:", *(f"        - {name}" for name in names)])
 
 
 def first_sentence(thing: object) -> str:
-    """The first sentence of a docstring; empty for what has none of its own."""
+    """The first sentence of a docstring; empty without one of the object itself."""
     found = inspect.getdoc(thing) if callable(thing) else None
     first = " ".join((found or "").split("\n\n")[0].split())
     return re.split(r"(?<=[.?!])\s", first, maxsplit=1)[0]
