@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get
 from summhay_ray.errors import UserError
 
 Compat = Literal["default", "release"]
-"""How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
+"""The way to read stored answers: `default` is this package's reading, `release` that of the paper's own scripts, bugs
+included."""
 
 
 class Option(NamedTuple):

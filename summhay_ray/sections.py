@@ -95,7 +95,7 @@ class Section:
     """Column -> its unit, such as % or s; fractions with the unit % or points are shown times 100."""
     chart: Chart | None = None
     pivot: Pivot | None = None
-    """How the HTML page shows the table; the terminal, Markdown, CSV and JSON show its rows."""
+    """The form of the table in the HTML page; the terminal, Markdown, CSV and JSON show its rows."""
     name: str = ""
     """The section's name for `result.figure(...)` and links; by default its title."""
     listing: str = ""

@@ -70,7 +70,7 @@ KNOBS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """What is made and shown, for all knobs."""
+    """The haystacks and contexts, for all knobs."""
 
     domains: tuple[str, ...] = ("conversation", "news")
     seeds: tuple[int, ...] = (1, 2)

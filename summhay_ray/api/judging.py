@@ -1,4 +1,4 @@
-"""Judgments: scores, comparisons and reports of stored runs, without any call; and judges, which are asked again or measured."""
+"""Scores, compares and reports stored runs, without any call; also measures judges, and asks them again."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class ExtractSpec(Strict):
             return fields
 
     def planned(self) -> ExtractSpec:
-        """The option as the plan uses it: `lead`, whose extracts are as long, replaces a method with weights. Raises NoModel
-        without these."""
+        """The option for a plan: `lead`, whose extracts are as long, replaces a method with weights. Raises NoModel if these are
+        missing."""
         weights = extracts.own_model(self.method)
         if not weights:
             return self
@@ -92,7 +92,7 @@ _extracted = functools.lru_cache(maxsize=512)(extracts.cut_down)
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
-    """Where a benchmark keeps its ratings; `summhay compare` reads this to compare two raters."""
+    """The table of a benchmark's ratings, from which `summhay compare` compares two raters."""
 
     table: str
     of: tuple[str, ...]

@@ -12,10 +12,11 @@ from summhay_ray.citations.support_judge import SUPPORTED, SupportIndex, Support
 from summhay_ray.metrics import ids_of, read_citations
 
 Mode = Literal["both", "drop", "add"]
-"""What a repair does: drop unsupported citations, add supporting documents, or both."""
+"""A repair drops unsupported citations, adds supporting documents, or does both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
 _COPY, _NEAR_COPY = 0.95, 0.85
-"""A bullet copies a sentence from the first similarity on; then only documents with a sentence of the second one are added."""
+"""A bullet copies a sentence if their similarity is at least the first number. A repair then only adds documents with a sentence
+whose similarity is at least the second."""
 KEPT = 2
 """Corpora that are kept with their indexes."""
 

@@ -60,12 +60,13 @@ _AROUND = 1
 _MOST_POSTED = 2000
 """The similarity of windows ignores facts that more windows than this have, so that time stays linear."""
 _ADDED = 0.5
-"""A repair adds a document from this share of the best document's similarity to a bullet's own words on."""
+"""A repair adds a document if its similarity to the bullet's own words is at least this share of the best document's."""
 _HAYSTACK = 10
 """Minimum number of documents for rare words and common wordings. With fewer, `lexical_model` judges each document alone."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
-"""An English bullet of at least this many words has at least the first share of English function words; a document the second."""
+"""The minimum words, and the minimum share of English function words, of an English bullet; the minimum share in an English
+document."""
 _UNKNOWN_LETTERS, _FEWEST_FOREIGN = 0.08, 2
 """A bullet is in another language if it has this share of letters that the documents lack, or this many of the words below."""
 _FOREIGN_WORDS = frozenset(

@@ -102,7 +102,8 @@ class _Terminated(UserError):
 
 @functools.cache
 def _commands() -> Callable[..., object]:
-    """All commands with their options: reading them from the functions takes longer than running a small command."""
+    """All commands with their options. Cached: reading the options from the functions takes longer than running a small
+    command."""
     return typer.main.get_command(app)
 
 

@@ -268,9 +268,9 @@ def verify(
     """Check haystack files against their own annotations, as `synth` does, but without a model.
 
     Checks that subtopics and insights are distinct, that insights fit their subtopics (assigned blind), that queries give no
-    insight away, which insights each document has, and that no document is a near-copy. Sure is only what rests on numbers, names
-    and dates, or on equal texts; the rest is unsure, and counted apart. Exit codes: 0 all as stated, 4 something otherwise or
-    unsure.
+    insight away, which insights each document has, and that no document is a near-copy. A check is sure if it rests on numbers,
+    names and dates, or on equal texts; unsure checks are counted separately. Exit codes: 0 all checks confirm the file, 4 some do
+    not, or are unsure.
     """
     from summhay_ray.cli.record_tables import VERIFIED_LEGEND, verified_tables
 

@@ -97,7 +97,7 @@ def plan(
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
         prose(line)
     usd = result.usd
-    # What judges that read extracts save.
+    # The savings of judges that read extracts.
     spared, usd_spared, left = (sum(stage.get(name, 0) for stage in stages) for name in ("spared_tokens", "usd_spared", "usd"))
     read, written = (sum(stage.get(f"cache_{way}_tokens", 0) for stage in stages) for way in ("read", "write"))
     cached = f"{sum(stage.get('usd_cached', stage['usd']) for stage in stages):.4f} expected"

@@ -19,7 +19,7 @@ from summhay_ray.simulator_settings import Settings
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
 
-# name -> help; like all faults, they are drawn with the prompt and --seed.
+# name -> help. Whether a request has such a fault depends on its prompt and --seed, as for all faults.
 FAULTS: Mapping[str, str] = {
     "forget": "Fraction of a synthesis's documents, chapters and edits that lack an insight.",
     "extra": "Fraction of them that state an insight more.",
@@ -32,7 +32,7 @@ _OPTIONS: tuple[tuple[Any, ...], ...] = (
     ("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
     ("host", str, "127.0.0.1", "The address to listen on; by default only this machine can connect."),
     ("answers", Literal["offline", "short"], "offline", "offline: as offline/support, /judge and /writer; short: quick texts."),
-    # Settings with several values are options of another form, below.
+    # Settings with several values have another form; they follow below.
     *(
         (one.name, get_args(_SETTINGS[one.name])[0], one.default, get_args(_SETTINGS[one.name])[1])
         for one in dataclasses.fields(Settings)

@@ -16,7 +16,7 @@ EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIA
 """Status of a result -> exit code."""
 _HELP = {name: get_args(hint)[1].help for name, hint in get_type_hints(RunOptions, include_extras=True).items()}
 _FOR_CODE = ("watch", "note")
-"""Options of the Python API that the command line lacks: functions."""
+"""Options of the Python API whose values are functions: the command line lacks them."""
 
 SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
 RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]

@@ -68,7 +68,7 @@ def prose(text: str) -> None:
 
 
 def tables(grids: Iterable[TextTable]) -> None:
-    """Print tables as wide as the terminal; below one that is wider, a line says what is left out."""
+    """Print tables as wide as the terminal. A line below a wider table names what is left out."""
     from rich.table import Table
     from rich.text import Text
 
@@ -191,7 +191,7 @@ def counted(numbers: Mapping[str, int]) -> str:
 
 
 def computed(pool: Mapping[str, float]) -> str:
-    """How many actors for local models a run had, and how long they took to start, load and compute; see `Pools.took`."""
+    """A line about a run's actors for local models: their number, and the time to start, load and compute; see `Pools.took`."""
     n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
     load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
     work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"

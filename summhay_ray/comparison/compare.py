@@ -142,7 +142,7 @@ class _Asked:
     over: Over | None
 
     def names(self) -> list[str]:
-        """The systems' names, which begin with the run's if there are two."""
+        """The systems' names; with two runs, each begins with the run's id."""
         return [f"{self.runs[index].run} {system}" if len(self.runs) > 1 else system for index, system in self.sides]
 
 

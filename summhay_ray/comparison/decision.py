@@ -85,7 +85,7 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     ]
     more = min(needed, default=None)
     if evidence.limits and evidence.n_queries >= FEWEST_UNITS:
-        more = None  # What must be mended first is not the number of queries.
+        more = None  # Other limits must be fixed first: more queries would not help.
     elif evidence.n_queries < FEWEST_UNITS:
         more = max(more or 0, FEWEST_UNITS - evidence.n_queries)
     labels = FEWEST * len(may_be_best) if evidence.judge and not evidence.labelled and may_be_best else None

@@ -15,10 +15,10 @@ ENDS = {"": "difference", "_low": "low", "_high": "high"}
 """Suffix of a column -> the field of a difference."""
 STANDING = pl.Schema(
     {
-        "name": pl.String,  # the system's key, prefixed with its run's if there are two runs
-        "label": pl.String,  # the same, for people
+        "name": pl.String,  # the system's key, prefixed with the run's id if there are two runs
+        "label": pl.String,  # the system's name for people
         "run": pl.String,
-        "model": pl.String,  # empty where the name has no parts, as `retriever` and `ordering`
+        "model": pl.String,  # the parts of the name: empty if it has none
         "retriever": pl.String,
         "ordering": pl.String,
         "mean": pl.Float64,  # over the queries that it answered, with equal weights
@@ -65,7 +65,7 @@ class SystemComparison:
     judge: str = ""
     """The judge of the scores; `A and B` for two runs with different judges; empty if the scores are not judgments."""
     cluster: str = "haystack"
-    """What a cluster of queries is."""
+    """The noun for a cluster of queries, such as haystack."""
     counted: str = "answers"
     """What `n` of the standings counts."""
     means: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -75,8 +75,8 @@ class SystemComparison:
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """System's name -> the parts of which it consists, such as model and retriever."""
     corrections: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
-    """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the first figure, corrected so, with
-    its interval."""
+    """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the corrected first figure, with its
+    interval."""
 
     def of(self, figure: str) -> pl.DataFrame:
         """The pairs of one figure."""

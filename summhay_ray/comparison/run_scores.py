@@ -38,8 +38,8 @@ class RunScores:
     as `model`, `retriever` and `ordering`; by default the text columns of `by_query`. `unbiased`: the correction by figure and
     system, if a judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars
     per query, if known. `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure
-    -> its mean so corrected. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as
-    `nobody has looked at the haystack`.
+    -> its corrected mean. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `nobody has
+    looked at the haystack`.
     """
 
     def __init__(

@@ -40,8 +40,8 @@ MOST_SHOWN = 80
 
 Kept = Callable[[Outcome[RawAnswer], RawAnswer | None], Outcome[RawAnswer]]
 Complete = Callable[..., Awaitable[Outcome[RawAnswer]]]
-"""`Gateway.complete`: begins a request of a stage. Await it to get the result of `Kept`, which takes the outcome and the raw
-answer, if there is one."""
+"""`Gateway.complete`: begins a request in a stage. Awaiting it gives the result of its `kept`, a function of the outcome and the
+raw answer (if there is one)."""
 
 PARK_AFTER_S = 0.02
 """An item whose open requests all wait for batches is parked after this time, if it has asked nothing more."""

@@ -182,7 +182,7 @@ class CountingAsk(Ask):
         loop = asyncio.get_running_loop()
         self._wave.append((loop.create_future(), outcome))
         if len(self._wave) == 1:
-            # Two turns of the loop later: requests that are made concurrently are made by then.
+            # After two turns of the loop, all concurrent requests have been made.
             loop.call_soon(loop.call_soon, self._end_wave)
         return self._wave[-1][0]
 
@@ -235,7 +235,7 @@ class CountingAsk(Ask):
             if not after:
                 self.too_long = True
                 return Ready(Failed("context_window", "the prompt is too long for the model's window"))
-            # A prompt with a guess may still fit: the most expensive possible call just fits the window.
+            # The real prompt may fit, unlike the guess: plan the largest call that fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
         prompt = planner.prompt(request)
         question = hash((prompt, request.sample, *after))

@@ -30,7 +30,7 @@ Z_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """How much of a grid its plan has counted."""
+    """The part of a grid that its plan has counted."""
 
     items: int
     """Number of items in the sample."""

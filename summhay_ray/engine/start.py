@@ -75,7 +75,7 @@ _HELD = (
 PLANNED_AFTER_S = 20.0
 """Maximum time that a finished run waits for its plan, which is stored with it."""
 TAKEOVER_PATIENCE_S = 2.0
-"""How long a start waits for a sign of life of an earlier driver on another machine. A driver gives one each second."""
+"""Seconds that a start waits for a sign of life of an earlier driver on another machine. A driver gives one each second."""
 MakePlan = Callable[[Callable[[], bool]], PlanResult]
 """Makes a plan. It takes a function that returns True when the plan is no longer wanted."""
 

@@ -184,7 +184,7 @@ class JobLost(UserError):
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """How a job ended."""
+    """The end of a job."""
 
     status: str
     """Ray's status: SUCCEEDED, FAILED or STOPPED."""

@@ -88,7 +88,7 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class AsReleased:
-    """How the paper's code counts and orders the sentences of a method."""
+    """The paper's way of counting and ordering the sentences of a method."""
 
     newline: bool = True
     """True: a sentence costs the tokens of the sentence followed by a line break. False: its own tokens plus one."""

@@ -27,8 +27,8 @@ _STEPS = [
     ({ending: new for ending, _, new in (rule.partition(">") for rule in rules.split())}, least)
     for rules, least in ((_STEP_2, 1), (_STEP_3, 1), (_STEP_4, 2))
 ]
-"""Porter's steps 2 to 4: ending -> its replacement, of which the first ending that a word has counts, and the least measure of
-the rest of the word."""
+"""Porter's steps 2 to 4, each as (ending -> its replacement, minimum measure of the rest of the word). Only the first ending that
+a word has counts."""
 _LONG = 3
 """Words of at most this many letters are not stemmed."""
 

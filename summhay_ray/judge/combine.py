@@ -428,8 +428,8 @@ def is_tied(labels: Sequence[str]) -> bool:
 def doubtful(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
     """`Composed.choose` if each summary is judged independently of the others.
 
-    It chooses insights above an uncertainty threshold: the one that the cascade's share of the insights in people's annotations
-    exceeds (`offline.uncertainty_at`).
+    It chooses the insights above a threshold of uncertainty, which the cascade's share of the annotated insights exceeds
+    (`offline.uncertainty_at`).
     """
     bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)
     return [place for place, uncertainty in enumerate(uncertainties) if uncertainty >= bound]

@@ -72,7 +72,7 @@ class Line(NamedTuple):
     kind: LineKind
     reply: Reply | None = None
     decision: Decision | None = None
-    """What an `error` means."""
+    """The meaning of `error`."""
     message: str = ""
 
 
@@ -132,7 +132,7 @@ class BatchApi:
         return self._state(await self._json("GET", f"{self._batches}/{quote(batch_id, safe='')}"))
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask the provider to stop a batch. What was answered until then can be read, and is charged."""
+        """Ask the provider to stop a batch. Answers until then can be read, and are charged."""
         await self._json("POST", f"{self._batches}/{quote(batch_id, safe='')}/cancel", {})
 
     async def lines(self, state: BatchState, n_tokens: int) -> list[Line]:
@@ -418,7 +418,7 @@ def batch_api(settings: ModelSettings) -> BatchApi:
 
 
 def _json_lines(content: bytes) -> Iterator[dict[str, Any]]:
-    """The objects in JSON lines. A line that is none is left out: its request counts as missing."""
+    """The objects in JSON lines. Other lines are left out, so their requests count as missing."""
     for line in content.split(b"\n"):
         try:
             found = json.loads(line) if line.strip() else None
@@ -439,7 +439,7 @@ def _count(body: Mapping[str, Any], name: str) -> int:
 
 
 def _seconds(text: Any) -> float:
-    """The seconds since 1970 of a time in RFC 3339; 0 if it is none."""
+    """The seconds since 1970 of a time in RFC 3339; 0 for any other text."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

@@ -66,7 +66,7 @@ class Account:
         self._listed: dict[str, tuple[Purpose, int]] = {}
         """The calls that the newest durable record lists, and that are not granted yet."""
         self._promised: dict[str, tuple[Purpose, int]] = {}
-        """The calls that wait for a record or are listed by one. What they need is kept from all others."""
+        """The calls that wait for a record or are listed by one. The money that they need is reserved for them."""
         self._promised_sum: Counter[Scope] = Counter()
         self._n_promised: Counter[str] = Counter()
         """Model -> the number of its calls in `_promised`."""
@@ -118,7 +118,8 @@ class Account:
                     self._before[1][scope] += micros
 
     def resume_batches(self, batches: Mapping[str, tuple[Purpose, int]]) -> None:
-        """Reserve the money of submitted batches. What earlier sessions recorded for batches is not uncertain any more."""
+        """Reserve the money of submitted batches. The amounts that earlier sessions recorded for batches are not uncertain any
+        more."""
         for key in [key for key in self._earlier if is_batch(key)]:
             purpose, micros = self._earlier.pop(key)
             for scope in scopes(purpose):
@@ -166,7 +167,7 @@ class Account:
         return now, ever
 
     def _left(self, scope: Scope) -> int | None:
-        """What is left of the scope's budget; None if it has none."""
+        """The rest of the scope's budget; None if it has none."""
         bound = self._bounds.get(scope)
         return None if bound is None else bound - self.spent[scope] - self.uncertain[scope] - self.reserved[scope]
 

@@ -103,7 +103,7 @@ class Transports:
 
 
 class Attempt(NamedTuple):
-    """How an attempt ended: with a reply, or with the decision on its error. An answer that broke off has both."""
+    """The result of an attempt: a reply, or the decision on its error. An answer that broke off has both."""
 
     reply: Reply | None
     decision: Decision | None = None

@@ -160,7 +160,7 @@ COMPUTING_TRIP_EVERY_S = 0.05
 """The same for a worker whose models compute in it. It has many items in progress, so that it need not wait for the ledger."""
 
 PATIENT_S = 0.03
-"""How long a message that nobody waits for may wait for company: each exchange costs the ledger as much as many messages."""
+"""Seconds that a message may wait for others if nobody waits for it: an exchange costs the ledger as much as many messages."""
 
 LEASE_S = 1.5
 """A call is sent at most this long (plus the interval between news) after its grant; later, it is claimed again. The age of a
@@ -170,7 +170,7 @@ LATE_S = 0.5
 """A timed call may be sent at most this much after its time. Later, it would count in another minute, so it is claimed again."""
 
 CLOSING_S = 10.0
-"""How long `close` waits for the last exchange."""
+"""Seconds that `close` waits for the last exchange."""
 
 PAD_S = 0.02
 """Added to every pause, since clocks differ."""

@@ -50,7 +50,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How a model's requests go by its provider's batch API."""
+    """Settings of a model's requests to its provider's batch API."""
 
     price_factor: float
     """The price of a request in a batch, as a part of the standard price."""
@@ -98,7 +98,7 @@ class ModelSettings:
     def written(
         cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = pricing.PRICED_BY
     ) -> ModelSettings:
-        """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
+        """The settings of a model from its entry in a spec. Missing fields are looked up, or take their defaults.
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """

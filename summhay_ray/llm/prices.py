@@ -94,7 +94,8 @@ class Price:
     def _extreme_micros(
         self, extreme: Callable[[Iterable[int]], int], lengths: Sequence[int], output_tokens: int, searches: int
     ) -> int:
-        """The price of the cheapest or most expensive of these prompts, with tokens at their lowest or highest rates."""
+        """The greatest or smallest price of a prompt of one of these lengths and its answer, by the highest or lowest rates of
+        its tier."""
         rates = [(length, self._tier(length)._nanos) for length in lengths]
         nanos = extreme(length * extreme(rate[:4]) + output_tokens * extreme(rate[4:]) for length, rate in rates)
         return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)

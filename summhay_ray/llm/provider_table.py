@@ -377,7 +377,7 @@ LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
 
 _SERVICE = re.compile(r"/(chat/completions|completions|embeddings|rerank|responses|messages)/*$", re.IGNORECASE)
 Transport = Literal["direct", "litellm", "local"]
-"""How a model is reached. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
+"""The way to a model. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
 
 
 def is_local(model: str) -> bool:

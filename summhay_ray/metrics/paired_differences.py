@@ -36,7 +36,7 @@ _CELLS = 4_000_000
 """Approximate number of values in memory at a time."""
 
 Over = Literal["queries", "haystacks"]
-"""What the results generalize to: further queries of the given haystacks, or other haystacks."""
+"""The population that the results generalize to: further queries of the given haystacks, or other haystacks."""
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,14 @@ from summhay_ray.store import RunStore
 
 @dataclass(frozen=True)
 class Export:
-    """What is exported, and where to."""
+    """An export: the run, the target and the options."""
 
     workload: Workload[Any]
     run: RunStore
     folder: Path
     """The folder to write into; trackers do not use it."""
     judge: str = ""
-    """Whose judgments to export; empty for the run's own judge."""
+    """The judge whose judgments to export; empty for the run's own."""
     with_texts: bool = False
     """Whether the texts of documents are exported, too."""
 

@@ -78,7 +78,7 @@ def tiles(runs: Sequence[ReportedRun], comparison: SystemComparison | None, ids:
 
 
 def banner(runs: Sequence[ReportedRun], comparison: SystemComparison | None) -> list[str]:
-    """What limits every figure: unfinished runs, and answers that are missing."""
+    """The limits of every figure: unfinished runs, and missing answers."""
     lines = [
         f"{one.title} is {one.status}: {one.now.cells['done'] + one.now.cells['failed']:,} of "
         f"{one.now.cells['total']:,} {one.now.unit} are finished"
@@ -102,7 +102,7 @@ def _tile(title: str, value: str, detail: str, href: str, is_bad: bool = False) 
 
 
 def _standing(comparison: SystemComparison) -> list[Tile]:
-    """The tiles of the leader and of how sure that is."""
+    """The tiles of the leader and of its certainty."""
     figure = comparison.decision.figure
     rows = board(comparison).table
     assert rows is not None

@@ -77,7 +77,7 @@ def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -
     scores = scores_of(workload, run, results)
     comparison = None if scores is None else every_pair(scores, over=options.over)
     found = [] if comparison is None else [*comparison_sections(comparison)]
-    # The warnings limit what is decided.
+    # The decision gets the warnings, since they limit it.
     decided = [replace(one, notes=list(dict.fromkeys((*results.warnings, *one.notes)))) for one in found[:1]]
     sections = [
         *decided,

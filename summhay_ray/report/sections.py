@@ -27,7 +27,7 @@ _NARROW = 16
 _PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
 """Text that stays on one line."""
 _EXTRA = re.compile(r"(?<=[\d*-])(?: \[[^\]]*\]|, floor [-\d.,]+)+$")
-"""What follows a figure in its cell: its interval and floor."""
+"""The text after a figure in its cell: its interval and floor."""
 _FIGURE = re.compile(r"[-+~$]?\d|[-?]?\*?$")
 """The beginning of a cell that holds a figure, or none."""
 

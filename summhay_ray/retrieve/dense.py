@@ -49,7 +49,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """How texts are embedded and compared."""
+    """The way to embed and compare texts."""
 
     encoding: Encoding
     query_prefix: str = ""

@@ -51,7 +51,7 @@ class Serving:
     faults: Faults = NO_FAULTS
     """Faults in the answers to prompts of a synthesis."""
     quality: Quality = BEST
-    """How much of a summary each model gives."""
+    """The share of a summary that each model gives."""
 
     @property
     def beyond_this_machine(self) -> bool:

@@ -1,8 +1,8 @@
 """Deletes files that no reader needs any more. Answers are kept: only a person deletes them (`summhay_ray.store.deletion`).
 
-A reader opens the newest manifest and then has `RETENTION_S` to read its files. So every file is kept that a manifest named which
-was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver, or
-one that is being imported, is skipped: its next manifest may name new files.
+A reader opens the newest manifest and then has `RETENTION_S` to read its files. So files stay if they are named by any manifest
+that was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver,
+or one that is being imported, is skipped: its next manifest may name new files.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.records import Chain
 
 RETENTION_S = 24 * 3600.0
-"""How long replaced files are kept: longer than any reader needs."""
+"""Seconds that replaced files are kept: longer than any reader needs."""
 DAILY_S = 5.0
 """Maximum duration of the daily cleaning at the end of a run. In a store with very many runs it checks a random part of them."""
 UNFINISHED_S = 600.0

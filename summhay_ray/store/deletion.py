@@ -33,7 +33,7 @@ Chosen = tuple[Entry, Name, Callable[[AnswerHead, bytes], bool]]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The answers to delete: those that every given field fits."""
+    """The answers to delete: those that match every given field."""
 
     run: str = ""
     """The run that paid for the answer."""
@@ -52,7 +52,7 @@ class Selection:
 
 @dataclass
 class Deletion:
-    """What was deleted, or would be. Money is in micro-dollars."""
+    """The deleted answers, or those that would be deleted. Money is in micro-dollars."""
 
     answers: Counter[str] = field(default_factory=Counter)
     """Run -> number of answers that it had paid for."""

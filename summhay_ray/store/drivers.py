@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 FOLDER = "drivers"
 TAKEOVER_S = 90.0
-"""How long to wait for an earlier driver of the run to end. It notices the takeover within seconds, and may then wait for calls
-in flight."""
+"""Seconds to wait for the end of an earlier driver of the run. It notices the takeover within seconds, and may then wait for
+calls in flight."""
 
 WATCH_S = 10.0
 """A driver on another machine counts as dead when its beat has not changed for this long."""
@@ -39,7 +39,7 @@ BEAT_S = 1.0
 """Interval of a driver's heartbeat."""
 
 HEARD_S = 5.0
-"""How long a status query waits for a driver's next beat."""
+"""Seconds that a status query waits for a driver's next beat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class SessionRecord(Process):
 
 
 class _End(TypedDict):
-    """How a session ended."""
+    """The end of a session."""
 
     how: str
     by: NotRequired[str]
@@ -186,7 +186,7 @@ def has_ended(files: Files, number: int) -> bool:
 
 
 def how_ended(files: Files, number: int) -> str | None:
-    """How a session ended: done, stopped, superseded, refused or dead. None if no end is recorded."""
+    """The end of a session: done, stopped, superseded, refused or dead. None if no end is recorded."""
     end = _end(files, number)
     return None if end is None else end["how"]
 
@@ -317,7 +317,7 @@ def session_chain(files: Files) -> Chain[SessionRecord]:
 
 
 def _end(files: Files, number: int) -> _End | None:
-    """How a session ended; None if it has not. A damaged end record counts as an end."""
+    """The end of a session; None if it has not ended. A damaged end record counts as an end."""
     try:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:

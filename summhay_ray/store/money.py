@@ -83,7 +83,7 @@ class Money:
     uncertain: Counter[Scope]
     """Maximum cost of calls whose outcome is unknown, including `calls` other than batches."""
     calls: OpenCalls = field(default_factory=dict)
-    """The calls of earlier sessions that are in no answer of this run yet."""
+    """The calls of earlier sessions that have no answer of this run yet."""
     missing: int = 0
     """The amount recorded as spent that the log does not account for."""
     session: int = 0

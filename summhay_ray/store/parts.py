@@ -93,8 +93,7 @@ class PartFiles:
         return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
 
     def there(self) -> list[Entry]:
-        """The existing files of parts, among the run's tables and among its other parts, including those that no manifest
-        names."""
+        """The existing files of parts, in both folders, including files that no manifest names."""
         entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
         return [entry for entry in entries if entry.name.endswith(".parquet")]
 

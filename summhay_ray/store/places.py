@@ -1,4 +1,4 @@
-"""Where the answers of a log are: a mapping from keys to locations that takes 48 bytes an answer.
+"""The locations of a log's answers by key, in 48 bytes per answer.
 
 A store may hold millions of answers of other runs, and any of them may answer a run's next request. As Python objects, each took
 305 bytes, in the driver and again in the ledger.
@@ -57,7 +57,7 @@ class Places(MutableMapping[str, Location]):
 
     _recent: dict[str, Location] = field(default_factory=dict)
     _keys: NDArray[np.bytes_] = field(default_factory=lambda: np.empty(0, "S32"))
-    """Sorted. An array of its own, which numpy searches without a copy."""
+    """Sorted. Separate from the places, so that numpy can search it without a copy."""
     _places: NDArray[np.void] = field(default_factory=lambda: np.empty(0, _PLACE))
     """The location of each of `_keys`."""
     _files: dict[str, int] = field(default_factory=dict)

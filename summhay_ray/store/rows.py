@@ -62,7 +62,7 @@ class Reader:
             lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
         listed = pl.concat([_NO_UNITS, *lists], how="diagonal")
         every = listed.select(_NO_UNITS.columns).with_row_index("_at").sort("kind", "unit", pl.col("retry").not_(), "_at")
-        # The last of adjacent equal units.
+        # Keep the last row of each unit.
         won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
         if self.without is not None:
             won = won.join(self.without, on=["kind", "unit"], how="anti", maintain_order="left")
@@ -205,7 +205,7 @@ class Reader:
         if units is not None:
             wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
             owners = owners.filter(wanted.gather(owners["_rank"]))
-        # The last assignment wins.
+        # A row's first unit is assigned last, and so wins.
         owners = owners.sort("_rank", descending=True)
         return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 

@@ -44,7 +44,7 @@ RUN_FORMAT = 6
 """The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
 folder."""
 MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
-"""What to do about a damaged record of a run."""
+"""The remedy for a damaged record of a run."""
 
 ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""

@@ -37,11 +37,11 @@ from summhay_ray.store.names import Entry, NewFile, Place, check_path, is_plain,
 from summhay_ray.store.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
 
 PATIENCE_S = 300.0
-"""How long requests are retried if a service has answered before: an outage of minutes does not end a run."""
+"""Seconds of retries if a service has answered before: an outage of minutes does not end a run."""
 FIRST_S = 6.0
-"""How long requests are retried if a service has never answered: it may not exist."""
+"""Seconds of retries if a service has never answered: it may not exist."""
 ANSWER_S = 30.0
-"""How long to wait for an answer."""
+"""Seconds to wait for an answer."""
 TRIES = 5
 # A person waits for a check.
 CHECK_S, CHECK_ANSWER_S = 6.0, 4.0

@@ -23,7 +23,7 @@ Ordering = Callable[[Haystack, str, int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
-    """How to make contexts for one retriever and ordering; the same for every query."""
+    """The settings for contexts of one retriever and ordering; the same for every query."""
 
     retriever: str
     """Retriever as the spec names it."""

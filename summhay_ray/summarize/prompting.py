@@ -115,7 +115,7 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> texts.Block:
 
 
 def n_insights(task: Task) -> int:
-    """How many insights to request: the subtopic's insights that some document contains; all of them if that is unknown.
+    """The number of insights to request: the subtopic's insights that some document contains; all of them if that is unknown.
 
     For a subtopic that no document covers: the average over the haystack's other subtopics, since a prompt must not reveal it.
     """

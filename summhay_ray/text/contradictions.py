@@ -380,7 +380,7 @@ def _written(statement: Statement) -> tuple[list[str], list[int]]:
 
 
 def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Number of equal tokens at the beginning of both."""
+    """The number of equal tokens at the beginning of both."""
     return next(
         (n for n, (own, foreign) in enumerate(zip(one, other, strict=False)) if own != foreign), min(len(one), len(other))
     )

@@ -1,4 +1,4 @@
-"""What a line of a document is: a statement, the title of something, or one of the kinds that are left out."""
+"""Classifies the lines of a document: statements, titles, and the kinds that are left out."""
 
 import re
 from typing import Literal

@@ -84,5 +84,5 @@ class ChunkLabels:
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
 RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))
 MADE = Table("ethic_records", EthicRecord, ("task", "domain", "record"), texts=("context", "system", "user"))
-"""`run/ID` as data of an ETHIC run reads it."""
+"""Built records; `run/ID` in `data` of an ETHIC run reads this table."""
 LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"), texts=("text",))

@@ -31,7 +31,7 @@ def _metric(value: Any) -> Any:
 
 
 class CriterionSpec(Strict):
-    """What is rated: a criterion of the paper, or your own with its prompt."""
+    """A criterion to rate: one of the paper's, or your own with its prompt."""
 
     name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or your own, with scale and prompt")
     human: str = Field(default="", description="the field of `scores` with the human scores; empty: the criterion's name")

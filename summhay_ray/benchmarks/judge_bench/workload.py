@@ -106,7 +106,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
 
     @functools.cached_property
     def parts(self) -> Sequence[tuple[BenchJudge, Named, result.Wanted]]:
-        """The parts of judges that are asked: the judge, the part, and the insights of each summary that it is asked about."""
+        """(Judge, the part of it to ask, the insights of each summary to ask about), for every part that needs a call."""
         found: list[tuple[BenchJudge, Named, result.Wanted]] = []
 
         def collect(judge: BenchJudge, leaf: Named, wanted: result.Wanted) -> result.Judged:
@@ -255,7 +255,7 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
     known = {name: value for name, value in fields.items() if name not in ELSEWHERE}
     own = {"kind": JudgeBench.kind, "file": str(path.absolute()), "names": list(names), "held_out": options.held_out}
     spec = JudgeBenchSpec.parse({**known, **own}, where)
-    # Limits and budgets that a bench does not use do not count: those of other stages and of summarizers.
+    # Ignore limits and budgets that a bench does not use: those of other stages and of summarizers.
     listed = fields.get("summarizers")
     entries = listed if isinstance(listed, list) else []
     summarizers = {str(entry.get("model") if isinstance(entry, Mapping) else entry) for entry in entries}

@@ -1,4 +1,4 @@
-"""The mining steps that ask a model: where the free path is unsure, or words an insight worse."""
+"""The mining steps that ask a model, because the free path is unsure or words an insight worse."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

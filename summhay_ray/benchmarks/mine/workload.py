@@ -190,7 +190,7 @@ class Mine(Benchmark[MineSpec]):
         asking = AskedSteps(self.spec.models, self._sources, ask)
         claims = await asking.claims() if "claim" in models else {}
         if ask.over_budget:
-            # Later steps would ask about some claims now, and about all of them again later.
+            # Stop here: later steps would now ask about some claims only, and later again about all.
             return {}
         mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)

@@ -60,7 +60,7 @@ class Collection:
     attribution: str = ""
     """Source and licence of the texts, shown in reports and exports."""
     n_dropped: int = 0
-    """How many blank documents were removed."""
+    """Number of blank documents that were removed."""
     warnings: tuple[str, ...] = ()
 
     def of_splits(self, splits: Sequence[str] | None) -> Collection:

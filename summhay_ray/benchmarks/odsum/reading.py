@@ -73,7 +73,7 @@ def read_collection(folder: Path, called: str) -> Collection:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the files are, in the folder that the spec names. Raises UserError for a link that leads out of that folder."""
+    """The folder of the files, in the folder that the spec names. Raises UserError for a link that leads out of that folder."""
 
     path: Path
     named: Path

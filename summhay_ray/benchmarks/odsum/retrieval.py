@@ -16,14 +16,14 @@ from summhay_ray.benchmarks.retrieval import RANKING_TABLES, Retrievers, own_cod
 from summhay_ray.metrics import retrieval_scores
 
 RETRIEVE = "retrieve"
-"""The stage to which items fail when their retriever raises."""
+"""The stage in failures of a retriever."""
 Rankings = Mapping[str, Sequence[retrieve.Ranked]]
 """Query id -> its ranking."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCollection:
-    """A collection, as a spec's retrievers rank it."""
+    """A collection, with the rankings of a spec's retrievers."""
 
     collection: Collection
     retrievers: Retrievers

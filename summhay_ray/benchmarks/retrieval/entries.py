@@ -99,7 +99,7 @@ class OracleEntry(Entry):
 
 
 class ChunksEntry(Strict):
-    """How documents are split into pieces for embedding."""
+    """The splitting of documents into pieces for embedding."""
 
     tokens: int = Field(ge=1, description="cl100k tokens per piece")
     overlap: int = Field(default=0, ge=0, description="tokens shared by neighbouring pieces")
@@ -145,7 +145,7 @@ class ServiceEntry(Entry, Reach):
     @model_validator(mode="before")
     @classmethod
     def _price_is_whole(cls, fields: Any) -> Any:
-        """The fields. These services have no output tokens, so a price may omit that of output tokens."""
+        """The fields. A price may omit output tokens, since these services have none."""
         price = fields.get("price") if isinstance(fields, Mapping) else ""
         if price is None and cls.free:
             return {**fields, "price": 0}
@@ -331,7 +331,7 @@ def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
 
 
 def service_of(entry: str | Entry) -> ModelSpec | None:
-    """How to call the service of an entry; None if it has none, or a model that runs in this process."""
+    """The settings for calling an entry's service; None if it has none, or a model that runs in this process."""
     if entry == "rerank3":
         return Reranker(model=retrieve.RERANK3, temperature=None, max_tokens=1)
     if isinstance(entry, SearchEntry):

@@ -59,7 +59,7 @@ class RetrievalFields(OfWordsSpec):
 BATCH_SIZE = 250
 """Queries that a retriever ranks and stores together."""
 STAGE = "retrieve"
-"""The stage to which items fail when their retriever raises."""
+"""The stage in failures of a retriever."""
 _UNSAFE = re.compile(r"[^\w.+,()-]+")
 
 S = TypeVar("S", bound=RetrievalFields)

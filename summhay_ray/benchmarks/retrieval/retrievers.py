@@ -40,7 +40,7 @@ class Retrievers(dict[str, str | Entry]):
         """The local models' stored results, for planning."""
         self._made: dict[str, Any] = {}
         self._cuts: dict[tuple[str, str, str], Mapping[str, stored_models.Cut]] = {}
-        """What models cut in the latest ranking of a corpus, by a retriever, of a query ("" for all queries)."""
+        """(Corpus, retriever, query; "" for all queries) -> the texts that models cut in its latest ranking."""
 
     def made(self, label: str) -> Any:
         """The retriever of this name, made on first use: user code is not imported earlier."""
@@ -54,7 +54,8 @@ class Retrievers(dict[str, str | Entry]):
 
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
-        """Names of the retrievers whose ranking is the corpus itself. A stored run's record says this of user-defined ones."""
+        """Names of the retrievers whose ranking is the corpus itself. In a stored run, user-defined ones are read from its
+        record."""
         record = self._inputs.record
         own = () if record is None else [label for label, entry in self.items() if own_code([entry])]
         kept = () if record is None else record.get(UNORDERED, ())

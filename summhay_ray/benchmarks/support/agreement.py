@@ -28,7 +28,7 @@ _NEGATIVE = frozenset({"0", "false", "no", "not supported", "not_supported", "un
 
 @dataclass(frozen=True, slots=True)
 class SupportAgreement:
-    """How far a support judge agrees with people on the claims of one source."""
+    """The agreement of a support judge with people on the claims of one source."""
 
     judge: str
     source: str

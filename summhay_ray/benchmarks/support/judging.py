@@ -40,7 +40,7 @@ PLANNED = Failed("planned", "no call is made while planning")
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """How surely a document supports a bullet (0 to 1), who says so, and the sentence that shows it."""
+    """The probability that a document supports a bullet (0 to 1), its judge, and the sentence that shows it."""
 
     value: float
     by: str
@@ -179,7 +179,7 @@ class Judging:
     def _chosen(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:
         """The citations of the answer that the free judge is least certain of (a given share), and all that it cannot judge."""
         share = DEFAULT_SHARE if cascade.share is None else cascade.share
-        # Rounded up or down by the answer's own content, so that the share holds over all answers.
+        # A hash of the answer decides whether to round up, so that the share holds over all answers.
         n = math.floor(share * len(pairs) + int(semantic_hash(self.case.id)[:8], 16) / 2**32)
         doubts = uncertainties or [0.0] * len(pairs)
         blank = [place for place, doubt in enumerate(doubts) if doubt < 0]

@@ -58,7 +58,7 @@ class ModelsSpec(Strict):
 
 
 class DifficultySpec(Strict):
-    """How hard a haystack is, beyond its size (paper, section 7)."""
+    """The difficulty of a haystack, apart from its size (paper, section 7)."""
 
     documents_per_insight: int | None = Field(default=None, ge=1, description="documents per insight; null: from the domain")
     least: int = Field(default=Difficulty().least, ge=1, description="minimum number of documents per insight")

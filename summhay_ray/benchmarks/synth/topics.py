@@ -87,8 +87,8 @@ def alone(topic: Topic) -> Topic:
 
 
 def made_up(seed: int, n: int | None = None) -> Iterator[str]:
-    """Topics made up from the seed, all different; a longer list begins with a shorter one. `n`: at most 500,000; None has no
-    end."""
+    """Topics made up from the seed, all different; a longer list begins with a shorter one. `n`: at most 500,000; None:
+    endless."""
     chance, seen = random.Random(f"made-up topics {seed}"), set[str]()
     while n is None or len(seen) < n:
         place = chance.choice(_BEGIN) + chance.choice(_MIDDLE) + chance.choice(_END)
@@ -152,7 +152,7 @@ class Made:
         return f"{STORE}{self.digest}/{self.name}.json"
 
     def source(self) -> dict[str, str]:
-        """Its form among the sources in the record of a run."""
+        """Its entry among the sources in a run's record."""
         return {"haystack_id": self.haystack_id, "name": self.name, "object": self.digest}
 
 

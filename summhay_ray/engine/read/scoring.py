@@ -76,7 +76,8 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
 def _sections(
     workload: Workload[Any], tables: RunTables, scores: Any, asked: str, items: pl.DataFrame | None
 ) -> Sequence[Section]:
-    """The benchmark's sections, the first with a note on how much was `asked`. `items`: of a user's own benchmark; else None."""
+    """The benchmark's sections, the first with a note on how much was `asked`. `items`: the run's items, if it is a user's own
+    benchmark."""
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.full_report(scores, tables) if tables.options.whole else workload.report(scores))
     for section in sections:

@@ -114,7 +114,7 @@ def _price(value: Any) -> Any:
 
 
 class BatchSpec(Strict):
-    """How requests go by the provider's batch API."""
+    """Settings of a model's requests to the provider's batch API."""
 
     max_wait_h: float = Field(
         default=24.0, gt=0, description="a batch is cancelled after this many hours, and what it lacks is asked again"

@@ -62,7 +62,7 @@ class _Money(TypedDict):
 
 
 class ToldRecord(TypedDict):
-    """The driver's report in its heartbeat."""
+    """The report of its work that a driver writes into each heartbeat."""
 
     left: LeftRecord
     money: _Money
@@ -161,7 +161,7 @@ def keep_plan(run: store.RunStore, plan: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class RecordedReach:
-    """How a start reaches its models; recorded with the start."""
+    """Endpoints and margins of a start's models; recorded with the start."""
 
     token_margins: Mapping[str, float] = field(default_factory=dict)
     """Model -> its `token_margin`, for models that have one."""
@@ -216,7 +216,7 @@ class History:
 
     @property
     def reach(self) -> RecordedReach:
-        """How the latest start reached its models, as far as it is recorded."""
+        """The endpoints and margins of the latest start's models, as far as they are recorded."""
         start = self.start
         return RecordedReach(start.get("token_margins", {}), start.get("origins", {})) if start else RecordedReach()
 

@@ -140,7 +140,7 @@ def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: index
     members = np.concatenate([members for members, _ in near])
     alike = np.concatenate([similar for _, similar in near])
     sentence_relevance = indexing.sums(owner, alike * relevance[members], seeds.size) / indexing.sums(owner, alike, seeds.size)
-    # Of each cluster and document, the most similar sentence counts.
+    # For each cluster and document, only the most similar sentence counts.
     documents = index.documents[members]
     order = np.lexsort((-alike, documents, owner))
     owner, documents, alike = owner[order], documents[order], alike[order]

@@ -23,7 +23,7 @@ from summhay_ray.synth.making.prompting import numbered
 from summhay_ray.text import plain_words, sentences
 
 REWRITES = 2
-"""How often a document is rewritten if it is a copy, or its truth is unsound."""
+"""Maximum rewrites of a document that is a copy, or whose truth is unsound."""
 LEAST_CHAPTER = 30
 """Minimum words requested for a chapter."""
 # Advice about failed documents, at the end of messages.
@@ -56,7 +56,7 @@ class Piece:
 async def write_documents(
     work: Work, verifier: Verifier, outline: PlannedHaystack, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
-    """The documents in order, each with its plan corrected to the insights found in its text. Raises GaveUp and NotChecked."""
+    """Write the documents, in order; each plan is corrected to the insights found in the text. Raises GaveUp and NotChecked."""
     writer = _Writer(work, verifier, outline)
     pieces = await writer.write(planned, {}, 0)
     for again in range(1, REWRITES + 2):
@@ -194,7 +194,7 @@ class _Writer:
     async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """The text of a document written whole, and 0 corrections."""
         insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
-        # Other insights of the same subtopics, other sides of conflicts included: these slip into a text most easily.
+        # The other insights of these subtopics, including the other sides of conflicts: they slip into a text most easily.
         subtopics = [self._subtopics[subtopic_id] for subtopic_id in dict.fromkeys(one.subtopic_id for one in insights)]
         nearby = [insight for subtopic in subtopics for insight in subtopic.insights if insight not in insights]
         full = {
@@ -251,7 +251,7 @@ class _Writer:
                 text = await self._edit(planned, text, checked, self._edits[number])
                 checked = await self._verifier.document(planned, text, insights, round := next(rounds))
             except (GaveUp, NotChecked) as error:
-                # Without this edit, the text may still do with its plan corrected.
+                # Without this edit, the text may still be usable with a corrected plan.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break
@@ -285,8 +285,8 @@ class _Writer:
 
 
 def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
-    """Document id -> the part of its text in which copies are looked for: the sentences without insights, which documents share
-    by plan. A document with few of these is compared as a whole, and only with an identical text."""
+    """Document id -> the part of its text that is compared with others to find copies: the sentences without insights, since
+    documents share insights by plan. A document with few of these is compared as a whole, and only with an identical text."""
     whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
     texts = {}
     for piece in pieces:

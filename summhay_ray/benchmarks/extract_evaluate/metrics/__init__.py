@@ -28,7 +28,7 @@ class Texts:
     reference: str
     """Empty if the data has none."""
     script: Script = "auto"
-    """How words are found in non-Latin texts."""
+    """The way to find words in non-Latin texts."""
 
 
 class Metric(Protocol):

@@ -61,7 +61,7 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
     """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`; for a query that no
     document answers, of `absent_answers`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
-    # The release's name of the system. A stored summary (rejudge) carries it already.
+    # The release's name of the system. A stored summary (rejudge) already has it.
     summarizers, system = getattr(entries.spec, "summarizers", ()), cell.system
     if summarizers:
         system = system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model)

@@ -46,7 +46,7 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
             raise UserError(message) from error
         if not imported:
             return whole
-        # An import stays as it came, except for its judgments.
+        # An import is written unchanged, except for its judgments.
         pairs = zip(source.raw["subtopics"], whole["subtopics"], strict=True)
         subtopics = [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]
         return {**source.raw, "subtopics": subtopics}

@@ -56,7 +56,7 @@ class HaystackMetadata:
     importance: str = ""
     """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
     facts: HaystackFacts | None = None
-    """What was known about a mined haystack when the run began."""
+    """The facts about a mined haystack that were known when the run began."""
 
     @property
     def of_paper(self) -> bool:
