@@ -84,7 +84,7 @@ class Document:
     document_id: Annotated[str, "identifier, unique within the haystack"]
     number: Annotated[int, "place in the haystack, from 1: the number that summaries cite, whatever the context's order"]
     text: Annotated[str, "the document as the source has it"]
-    insight_ids: Annotated[tuple[str, ...], "the insights that the document contains: the truth that citations are held to"]
+    insight_ids: Annotated[tuple[str, ...], "the insights that the document contains: the gold for citations"]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Ranking:
     haystack_id: Annotated[str, "content hash of the haystack"]
     subtopic_id: Annotated[str, "the query's subtopic"]
     retriever: Annotated[str, "retriever as the spec names it"]
-    rank: Annotated[int, "place in the ranking, from 1; ties stand in document order"]
+    rank: Annotated[int, "place in the ranking, from 1; ties are in document order"]
     number: Annotated[int, "document number in the haystack, from 1"]
     document_id: Annotated[str, "document identifier"]
     score: Annotated[float, "the retriever's relevance score"]
@@ -290,12 +290,12 @@ class Check:
     ]
     round: Annotated[int, "0: the first time; each further one checks a correction; what a document holds is its last one's word"]
     subject: Annotated[str, "what is checked: id of a subtopic, an insight or a document"]
-    object: Annotated[str, "what it is held against: id of a subtopic, an insight or a document, empty where nothing"]
+    object: Annotated[str, "id of the subtopic, insight or document that it is compared with; empty without one"]
     expected: Annotated[str, "what the plan says: yes, no, or an id"]
     found: Annotated[str, "what the check found: yes, no, or an id"]
     by: Annotated[str, "offline, or the model that was asked"]
-    score: Annotated[float, "how sure the offline check was that it is so, 0 to 1"]
-    evidence: Annotated[str, "what decides: a quotation, or the model's words; empty where the check found nothing"]
+    score: Annotated[float, "the offline check's confidence that it is so, 0 to 1"]
+    evidence: Annotated[str, "the evidence: a quotation, or the model's words; empty if the check found nothing"]
     key: Annotated[str, "the raw answer that it comes from, empty for an offline check"]
 
 

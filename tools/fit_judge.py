@@ -22,7 +22,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.judge import bench
 from summhay_ray.judge.annotations import AnnotatedSummary, load_summaries
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.fit import Measured, fitted, held_out, measure
+from summhay_ray.judge.fit import Measured, fit_parameters, held_out, measure
 from summhay_ray.judge.offline import ALONE, TOGETHER, Coefficients, Parameters, Rated, rate
 from summhay_ray.metrics import pearson
 from summhay_ray.records import COVERAGE_VALUE
@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         measured = measure(load_summaries(options.annotations))
-        parameters = fitted(measured)
+        parameters = fit_parameters(measured)
         ratings = {"offline": held_out(measured), "offline, alone": held_out(measured, together=False)}
     except (OSError, ValueError, LookupError, UserError) as error:
         sys.stderr.write(f"{error}\n")

@@ -73,7 +73,7 @@ class Rehearsal:
             self._say(self.settled % self.workers, [], 0)
             return
         worker, key = self._flying.popleft()
-        # Each worker gives a sign of life in time.
+        # Let each worker give a sign of life in time.
         self.ledger.beat(f"w{self.settled % self.workers}", self.now)
         self.settled += 1
         self._say(worker, [Settlement(key, "m", PAID, HERE, 10, 10)], 1)
@@ -88,14 +88,14 @@ class Rehearsal:
         # The service wakes every worker with news, and each of them listens.
         for other in list(ledger.touched):
             self._collect(int(other[1:]))
-        if self._record is None and (record := ledger.account.due(self.now)) is not None:
+        if self._record is None and (record := ledger.account.record_due(self.now)) is not None:
             self._record = RECORD_AFTER, record
         elif self._record is not None:
             left, record = self._record
             self._record = left - 1, record
             if left == 1:
                 self._record = None
-                ledger.recorded(self.now)
+                ledger.note_durable(self.now)
 
     def _collect(self, worker: int) -> None:
         for ticket, grant in self.ledger.collect(f"w{worker}", self.now).grants:

@@ -151,7 +151,7 @@ def measure(command: Sequence[str]) -> dict[str, float]:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    # The maximum of all children so far: sizes are measured from small to large.
+    # The operating system reports the maximum over all children so far, so sizes are measured from small to large.
     return {"s": time.perf_counter() - started, "cpu_s": cpu, "mb": after.ru_maxrss / 1024}
 
 

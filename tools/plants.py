@@ -118,7 +118,7 @@ class Haystack:
         job = TopicRecipe("plants", topic, self.domain, Shape(documents=documents), difficulty, seed)
         made = asyncio.run(synthesize(job, asker))
         assert isinstance(made, Synthesized), made
-        self.given, self.participants, self.raw = job.given, job.participants, made.raw
+        self.given, self.participants, self.raw = job.input_fields, job.participants, made.raw
         synthesis = made.raw["topic_metadata"]["synthesis"]
         listed = [*made.raw["subtopics"], *synthesis["distractors"]]
         other = {side: pair[1 - at] for pair in synthesis["conflicts"] for at, side in enumerate(pair)}

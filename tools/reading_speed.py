@@ -88,7 +88,7 @@ def measure_count(data: Path) -> None:
 
 
 def measure_answer() -> None:
-    """From a response body to the record in the log."""
+    """Measure the time from a response body to the record in the log."""
     settings, secrets = ModelSettings("openai/gpt-a", Price(1, 2)), Secrets(f"sk-0123456789abcdef-{place}" for place in range(3))
 
     def thousand() -> None:

@@ -138,10 +138,10 @@ EXIT_CODES = (
     ("0", "done, or as far as `--limit` goes"),
     ("1", "failed"),
     ("2", "wrong usage, or a wrong spec"),
-    ("3", "stopped at the budget; the same command with a larger budget goes on"),
+    ("3", "stopped at the budget; the same command with a larger budget continues"),
     ("4", "finished, with failures listed"),
     ("5", "waiting for batches"),
-    ("6", "another driver took the run over; nothing is lost, and this one need not be started again"),
+    ("6", "another driver took the run over; nothing is lost, and this one should not be started again"),
     ("130", "Ctrl-C"),
     ("143", "SIGTERM"),
 )
@@ -303,7 +303,7 @@ def undescribed(command: str, document: Any) -> list[str]:
     described = json_fields()
     one = described["commands"][command]
     known = [path for part in one.get("parts", ()) for path in described["parts"][part]["fields"]]
-    # The rows of systems have a section of their own.
+    # The rows of systems are described in a separate section.
     system = described["parts"]["system"]["fields"] if "judged" in one.get("parts", ()) else ()
     known += [f"{rows}.{path}" for rows in ("systems[]", "by_query[]", "haystacks.NAME[]") for path in system]
     known += one["fields"]
@@ -318,7 +318,7 @@ def undescribed(command: str, document: Any) -> list[str]:
 
 
 def paths_of(document: Any, path: str = "") -> Iterator[str]:
-    """The paths of all values of a JSON document, except inside empty lists and mappings."""
+    """The paths of all values of a JSON document. Empty lists and mappings have no path."""
     if isinstance(document, Mapping):
         for name, value in document.items():
             yield from paths_of(value, f"{path}.{name}" if path else str(name))

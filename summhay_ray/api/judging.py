@@ -238,9 +238,9 @@ def judge_bench(
         workload = benchmarks.judge_bench.load_bench(
             Path(file), judges, benchmarks.judge_bench.BenchOptions(spec, held_out, untrusted)
         )
-    outcomes = benchmarks.judge_bench.without_asking(workload)
+    outcomes = benchmarks.judge_bench.free_outcomes(workload)
     if outcomes is not None:
-        return workload.measured(outcomes)
+        return workload.figures_of(outcomes)
     result = engine.run_workload(workload, Store(store_uri(store)), {"budget": budget, "executor": "inline"})
     measured: benchmarks.judge_bench.BenchResult = result.scores
     n_unpaid = sum(row.failures.get("budget", 0) for row in measured.judges)

@@ -132,14 +132,14 @@ def mine(
         typer.Option("--review", help="A sheet to write (.csv or .xlsx) on which a person edits everything; and an HTML page."),
     ] = None,
     absent: Annotated[
-        int | None, typer.Option("--absent", help="How many queries to add about what no document says.", min=0)
+        int | None, typer.Option("--absent", help="Number of queries to add about subjects that no document mentions.", min=0)
     ] = None,
     accept: Annotated[str | None, typer.Option("--accept", help="A sheet that a person has filled in.")] = None,
     show_text: Annotated[
         str | None,
         typer.Option(
             "--show-text",
-            help="Only show what is read of this document, and what is left out, with the reason.",
+            help="Only show the text that is read of this document, and the omitted parts with the reason.",
             metavar="DOCUMENT",
         ),
     ] = None,
@@ -150,7 +150,7 @@ def mine(
         ),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Write to --out though it has a person's work; what still applies is kept.")
+        bool, typer.Option("--replace", help="Write to --out even if it has a person's work; decisions that apply are kept.")
     ] = False,
     as_json: JsonOption = False,
     **options: Unpack[StartOptions],

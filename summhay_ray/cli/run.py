@@ -151,7 +151,7 @@ def coverage(
         list[str] | None,
         typer.Option(
             "--evaluator",
-            help="What decides whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Repeatable.",
+            help="Decides whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Repeatable.",
             metavar="NAME",
         ),
     ] = None,
@@ -212,7 +212,7 @@ def support(
     ] = "",
     documents: Annotated[str | None, typer.Option("--documents", help="The folder of the documents that answers cite.")] = None,
     per: Annotated[
-        Literal["citation", "bullet"], typer.Option("--per", help="What a model is asked about in one call.")
+        Literal["citation", "bullet"], typer.Option("--per", help="The citations that a model is asked about in one call.")
     ] = "citation",
     store: shared.StoreOption = None,
     everything: shared.AllOption = False,

@@ -75,19 +75,19 @@ JudgedOption = Annotated[
     str,
     typer.Option(
         "--judge",
-        help="Whose judgments, of several: the run's own judge if left out (an imported run's is called released).",
+        help="The judge whose judgments are used; default the run's own (`released` for an imported run).",
         metavar="NAME",
     ),
 ]
 LabelsOption = Annotated[
     str | None,
-    typer.Option("--labels", help="A sheet of label, with people's labels: figures are corrected by it, too.", metavar="SHEET"),
+    typer.Option("--labels", help="A sheet of `label` with people's labels, which also correct the figures.", metavar="SHEET"),
 ]
 OverOption = Annotated[
     Literal["queries", "haystacks"] | None,
     typer.Option(
         "--over",
-        help="What differences generalize to: further queries of these haystacks (or documents), or other haystacks; by default "
+        help="Differences generalize to further queries of these haystacks (or documents), or to other haystacks; default "
         "others, with six or more.",
     ),
 ]

@@ -181,7 +181,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
         + (f"; judged by {judge}" if judge else "")
         for row, pair in zip(found.iter_rows(named=True), asked.pairs, strict=True)
     ]
-    # Without every judge's bias, the result is unknown.
+    # The result is unknown if the bias of any judge is unknown.
     ways = [[getattr(runs[index], way).get((figure, name)) for index, name in sides] for way in ("unbiased", "labelled")]
     corrected, by_labels = (
         _corrected(paired, observed, asked.pairs, known, most) if all(known) else found.to_struct().clear(len(found))

@@ -95,7 +95,7 @@ class SystemComparison:
 
     def _repr_html_(self) -> str:
         """For a notebook: the decision and the leaderboard."""
-        return html_of([], [decided(self), board(self)])
+        return html_of([], [decision_section(self), leaderboard_section(self)])
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay compare` prints for systems."""
@@ -114,18 +114,18 @@ class SystemComparison:
             "warnings": list(self.warnings),
         }
 
-    def judged(self, figure: str) -> str:
+    def figure_title(self, figure: str) -> str:
         """The name of a figure with its judge."""
         return f"{figure}, judged by {self.judge}" if self.judge else figure
 
 
-def decided(comparison: SystemComparison) -> Section:
+def decision_section(comparison: SystemComparison) -> Section:
     """The decision in one paragraph."""
-    title = f"Decision by {comparison.judged(comparison.decision.figure)}"
+    title = f"Decision by {comparison.figure_title(comparison.decision.figure)}"
     return Section(title, comparison.decision.text, name="decision", notes=comparison.warnings)
 
 
-def board(comparison: SystemComparison) -> Section:
+def leaderboard_section(comparison: SystemComparison) -> Section:
     """The leaderboard by the first figure: a row per system, best first, then incomplete ones and those that see the gold, which
     have no rank.
 
@@ -188,7 +188,7 @@ def board(comparison: SystemComparison) -> Section:
     if figure in units:
         units |= {"from best": "points", **dict.fromkeys(ways, "%")}
     return Section(
-        f"Leaderboard by {comparison.judged(figure)}",
+        f"Leaderboard by {comparison.figure_title(figure)}",
         f"Mean {figure}, each query counting once, for {comparison.about[figure]}. From best: the difference from "
         f"{usable.get(leader, rows[0])['label']}, with the interval of their pair. n: {comparison.counted}.",
         frame,

@@ -202,7 +202,7 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
     store.files.check()
     run = open_run(workload, store)
     if age_s is not None:
-        # Only if the newest money record is at least this old.
+        # Release the money only if the newest money record is at least this old.
         note = options.get("note")
         written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
         if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
@@ -316,7 +316,7 @@ class _Start:
                 if not run.has_tables():
                     self.run.end()
             except OSError as error:
-                raise _failed(self.run, error, "its tables were not written: ") from error
+                raise _run_failed(self.run, error, "its tables were not written: ") from error
         results = results_of(self.workload, run, ReadOptions(self.options.get("compat", "default")))
         return self._outcome(run, results, snapshot, reach)
 
@@ -392,7 +392,7 @@ class _Start:
             if _needs_plan(self.workload):
                 rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
         except UserError as error:
-            # A cluster may have other things that are missing here, such as a model's weights.
+            # The cluster may have files that are missing here, such as a model's weights.
             if options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
                 raise
         self._show_start("starting Ray" if executor == "ray" else "starting")
@@ -414,13 +414,13 @@ class _Start:
         if self.options.get("watch") is not None:
             dollars = dollars_of(self.before, money_of(self.before, self.before.log()), alive={})
             money = {f"{name}_micros": micros for name, micros in dollars._asdict().items()}
-            self._teller(self.state, lambda: None)({**money, "doing": doing})
+            self._progress_reporter(self.state, lambda: None)({**money, "doing": doing})
 
     def _executed(self, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
         keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note")
 
         def note_warnings(warnings: Iterable[str]) -> None:
-            # Now, while the run can still be stopped: a budget that is too small, answers of another origin.
+            # Warn now, while the run can still be stopped, of a budget that is too small and of answers of another origin.
             for warning in warnings:
                 if note is not None:
                     note(f"warning: {warning}")
@@ -448,7 +448,7 @@ class _Start:
                     # A run that finishes long before its plan does not need the plan.
                     planned = planning.result(PLANNED_AFTER_S if keep else 0)
                     planning.close()
-                left, why = self._stopped(heartbeat.session.number, snapshot)
+                left, why = self._record_stop(heartbeat.session.number, snapshot)
                 unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
                 snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
                 snapshot["took_over"] = session.took_over
@@ -475,7 +475,7 @@ class _Start:
                 try:
                     yield InlineExecution(work), planning
                 except OSError as error:
-                    raise _failed(self.run, error) from error
+                    raise _run_failed(self.run, error) from error
                 return
             dashboard = stack.enter_context(self.cluster).connect()
             # Ray is imported only here, since finished and small runs do not need it.
@@ -487,7 +487,7 @@ class _Start:
                 yield RayExecution(work, address is None, dashboard), planning
             except RayError as error:
                 cause = _innermost(error)
-                raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
+                raise cause if isinstance(cause, BadBenchmark) else _run_failed(self.run, error) from error
 
     def _planner(self, at: RunSnapshot) -> MakePlan:
         """A function that plans the rest of the run as it was in a snapshot."""
@@ -499,7 +499,7 @@ class _Start:
         state = replace(self.state, finished=finished_items(RunSnapshot(self.run)))
         # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
         planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
-        tell = self._teller(state, planned, session)
+        tell = self._progress_reporter(state, planned, session)
         tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
         left = state.left()
         with watching(execution.snapshot, tell):
@@ -509,7 +509,7 @@ class _Start:
         tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
-    def _stopped(self, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
+    def _record_stop(self, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
         run stopped."""
         run, total = RunSnapshot(self.run), self.state.total
@@ -535,7 +535,7 @@ class _Start:
             raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
         return None, ""
 
-    def _teller(
+    def _progress_reporter(
         self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
     ) -> Callable[[Snapshot], None]:
         """A function that turns the ledger's snapshots into `Progress`, for `watch` and for the driver's report in the store."""
@@ -581,7 +581,7 @@ def _unknown(n_items: int) -> dict[str, Any]:
     return {"cells": n_items, "calls": None, "usd": None}
 
 
-def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
+def _run_failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
     """The error of a run that cannot continue, with its innermost cause in one line."""
     error = _innermost(error)
     why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -49,7 +49,7 @@ def rouge_n(text: str, reference: str, n: int, stem: bool = True, script: Script
     overlap = sum((found & wanted).values())
     precision = overlap / found.total() if found else 0.0
     recall = overlap / wanted.total() if wanted else 0.0
-    # The same order of operations as in py-rouge, for equal last digits.
+    # Use py-rouge's order of operations, so that the last digits are equal.
     f1 = precision * recall / (0.5 * precision + 0.5 * recall) if overlap else 0.0
     return RougeScore(precision, recall, f1)
 

@@ -83,11 +83,11 @@ Pair = tuple[str, str]
 
 def roots(text: str) -> list[str]:
     """The roots and numbers of a text, in order."""
-    words: list[str] = _WORD.findall(unicodedata.normalize("NFC", without_citations(text).lower()))
+    words: list[str] = _WORD.findall(unicodedata.normalize("NFC", remove_citations(text).lower()))
     return [word.replace(",", "") if word[0].isdigit() else root(word) for word in words if word not in _STOP_WORDS]
 
 
-def without_citations(text: str) -> str:
+def remove_citations(text: str) -> str:
     """The text without numeric citations: [8], [Articles 8, 11], 【8-11】."""
     return _CITATION.sub(" ", text)
 
@@ -368,11 +368,11 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
     """Judge by patterns: an answer invents if one of its clauses does not state an absence and has content beyond the query."""
     asked = {*roots(query)}
     for number, bullet in enumerate(bullets, start=1):
-        plain = re.sub(r"[*_#`>|]+", " ", without_citations(bullet)).replace("\u2019", "'").casefold()
+        plain = re.sub(r"[*_#`>|]+", " ", remove_citations(bullet)).replace("\u2019", "'").casefold()
         parts = [part for one in sentences(plain) for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
         for clause in filter(None, (" ".join(part.split()) for part in parts)):
             found = {*roots(clause)}
-            # A heading of the query's words, a greeting, advice to look elsewhere.
+            # Clauses without content: a heading with the query's words, a greeting, advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
             if not is_empty and (not _patterns()[0].search(clause) or _figures(clause) - _figures(query)):
                 return Absence(1.0, number, 0.0 if _figures(clause) else UNSURE)

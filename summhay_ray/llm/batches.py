@@ -17,8 +17,8 @@ from summhay_ray.llm.keys import known_secrets
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings, batch_wire
 from summhay_ray.llm.provider_table import address_of, wire_name
-from summhay_ray.llm.read_reply import BROKEN, ended, reply_of, usage_of
-from summhay_ray.llm.request import REVISION, Reply, Request, bounded
+from summhay_ray.llm.read_reply import BROKEN, finish_reason_of, reply_of, usage_of
+from summhay_ray.llm.request import REVISION, Reply, Request, with_max_tokens
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.routes import Wire
 
@@ -90,7 +90,7 @@ def batch_body(request: Request, settings: ModelSettings) -> str:
         from summhay_ray.llm.direct import body_of
 
         return body_of(request, settings).decode("utf-8")
-    sent = bounded(request.sampling)
+    sent = with_max_tokens(request.sampling)
     sent |= sent.pop("extra_body", None) or {}
     longest = sent.pop("max_completion_tokens", None) or sent.pop("max_tokens", None)
     stop = sent.pop("stop", None)
@@ -175,7 +175,7 @@ class BatchApi:
             if not isinstance(body, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
-            # A creation may have been carried out.
+            # After an error, the batch may exist nevertheless.
             raise CallFailed(f"{url} answers no JSON ({error})", Decision("transient", "bad_response"), 200, True) from error
         return body
 
@@ -374,7 +374,7 @@ class AnthropicBatches(BatchApi):
             usage = usage_of({**tokens, **cache, "cache_creation": said.get("cache_creation")})
         if not isinstance(message.get("content"), list):
             return Line(key, "unreadable", Reply("", BROKEN, usage, dict(message)), None, "the message has no content")
-        return Line(key, "answer", Reply(text, ended(str(message.get("stop_reason") or "")), usage, dict(message)))
+        return Line(key, "answer", Reply(text, finish_reason_of(str(message.get("stop_reason") or "")), usage, dict(message)))
 
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": ANTHROPIC_VERSION, **({"x-api-key": key} if key else {})}

@@ -98,7 +98,7 @@ class LedgerService:
     def _ring(self, now: float) -> None:
         if not self._ending and self._evicting is None and self.ledger.membership.dying:
             self._evicting = asyncio.create_task(self._evict(set(self.ledger.membership.dying)))
-        if not self._ending and self._recording is None and (record := self.ledger.account.due(now)) is not None:
+        if not self._ending and self._recording is None and (record := self.ledger.account.record_due(now)) is not None:
             self._recording = asyncio.create_task(self._write(record))
         for worker in self.ledger.to_wake:
             if (bell := self._bells.get(worker)) is not None:
@@ -126,7 +126,7 @@ class LedgerService:
                 await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
         self._recording = None
-        self.ledger.recorded(now)
+        self.ledger.note_durable(now)
         self._ring(now)
 
     async def _evict(self, dying: set[str]) -> None:
@@ -239,7 +239,7 @@ class LedgerClient:
         self._waiting[self._tickets] = future
         self._message.claims.append(claim._replace(ticket=self._tickets))
         self._mail.set()
-        # While the ledger has a claim to the model that must wait, another one must wait, too.
+        # If one claim to a model has to wait at the ledger, further claims wait here.
         if not self._asked[claim.model]:
             self._urgent.set()
         granted = await future
@@ -267,7 +267,7 @@ class LedgerClient:
         self._message.settlements.append(settlement)
         self._flying.discard(settlement.key)
         self._mail.set()
-        # An answer may wait for the next attempt that ends, if there is one; all else is news for others.
+        # An answer may wait to be sent with the next attempt that ends. Other workers need everything else at once.
         if not self._flying or settlement.location is None or settlement.excess or settlement.stop:
             self._urgent.set()
 

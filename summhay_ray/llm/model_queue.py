@@ -64,7 +64,7 @@ class ModelQueue:
     n_sending: int = 0
     """The sum of `sending_of`."""
     n_lent: int = 0
-    """The sum over the silent workers."""
+    """The part of `n_sending` that silent workers hold."""
     unsettled: int = 0
     """Granted calls that are not settled: being sent, awaiting another attempt, or answered and not durable yet."""
     reached: bool = False
@@ -124,7 +124,7 @@ class ModelQueue:
             **self.counts,
         }
 
-    def limited(self, now: float) -> str:
+    def note_429(self, now: float) -> str:
         """Note a 429. Returns the reason for giving up the model if it has answered only 429s for too long; else empty."""
         self.counts["limited"] += 1
         if self.cap is not None:
@@ -135,7 +135,7 @@ class ModelQueue:
         too_long = now - self.limited_since > LONGEST_PAUSE_S
         return f"nothing but 429 for {minutes} minutes; run again when the quota is renewed" if too_long else ""
 
-    def answered(self, input_tokens: int, output_tokens: int) -> None:
+    def note_answer(self, input_tokens: int, output_tokens: int) -> None:
         """Note an answer."""
         self.limited_since = None
         # The next pause after a 429 is short again.
@@ -173,7 +173,7 @@ class ModelQueue:
         """The waiting claims of a place."""
         return self.queues[place[0]][place[1]]
 
-    def served(self, place: Place) -> None:
+    def remove_first(self, place: Place) -> None:
         """Remove the first claim of a place, which was answered. Its stage, and its worker, go to the end."""
         worker, stage = place
         claims = self.queues[worker].pop(stage)

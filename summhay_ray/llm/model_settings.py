@@ -186,7 +186,7 @@ class ModelSettings:
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
 
 
-# Every call asks for this, and a run has few models.
+# Cached, since every call asks for it and a run has few models.
 @functools.lru_cache
 def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
     """The transport for this task of the model: as `written` in the spec, else direct if possible.

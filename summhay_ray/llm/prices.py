@@ -173,7 +173,8 @@ def _states_rates(written: Mapping[str, Any] | None) -> bool:
 
 
 def _in_tier(entry: Mapping[str, Any], tier: ServiceTier) -> dict[str, Any]:
-    """An entry of litellm's map with the prices of a service tier. Without one for long prompts, these cost the standard rate."""
+    """An entry of litellm's map with the prices of a service tier. Long prompts cost the standard rate if the tier has none for
+    them."""
     longer = {name: value for name, value in entry.items() if re.search(r"_above_\d+k_tokens$", name)}
     others = {name: value for name, value in entry.items() if "cost" not in name}
     return others | longer | {name.removesuffix(f"_{tier}"): value for name, value in entry.items() if name.endswith(f"_{tier}")}

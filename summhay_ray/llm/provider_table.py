@@ -429,7 +429,7 @@ def known_extra(model: str, transport: Transport, api_base: str | None) -> froze
     return SAMPLING if known is None else known.extra
 
 
-# Every call asks for it, and a run has few models.
+# Cached, since every call asks for it and a run has few models.
 @functools.lru_cache
 def provider_of(model: str) -> str:
     """The model's provider: the part before the first slash, else derived from the bare name; empty if unknown."""

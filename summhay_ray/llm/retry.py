@@ -143,7 +143,7 @@ The patterns are searched in the body, which may repeat the prompt, so they are 
 _EXHAUSTED = _pattern(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit")
 _UNAVAILABLE = _pattern(r"resource[ _]unavailable")
 _QUOTA = _pattern(r"exceeded your current quota")
-# One provider words a limit per minute like an exhausted quota, but adds when to try again.
+# One provider reports a limit per minute in the words of an exhausted quota, but says when to try again.
 _SOON = _pattern(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b")
 _READ = 100_000
 """Number of characters of an error's body that are searched."""

@@ -137,7 +137,7 @@ class SystemScore:
     """Number of queries with a scored insight."""
     ci_reasons: Mapping[str, str] = field(default_factory=dict)
     """Figure without an interval -> the reason."""
-    # The results of `floor` that depend on the queries; no field of the JSON document.
+    # The results of `floor` that depend on the queries. This is not in the JSON document.
     floors: Mapping[str, float | None] = field(default_factory=dict)
     nuggets: Mapping[str, float | None] | None = None
     """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
@@ -284,7 +284,7 @@ def _scores(
         total = totals.sum(axis=0)
         fields |= {"n_expected": int(n_expected.sum()), "n_scored": int(total[0]), "n_covered": int(total[1])}
         for name in BULLET_FIGURES:
-            # Independent of the order of the summaries (appendix A.3).
+            # Summed so that the order of the summaries does not matter (appendix A.3).
             fields[name] = math.fsum(row[name]) / len(row[name]) if row[name] else None
         fields |= {"n_queries": int((totals[:, 0] > 0).sum()), "weighting": weighting, "floors": floors}
         yield tuple(row[name] for name in within), SystemScore(**fields, ci=ends, ci_reasons=reasons)

@@ -144,7 +144,7 @@ class Longe:
         if not passages:
             return [[] for _ in queries]
         stretched_passages = await models.embed(self.stretched, passages)
-        # A short document's plain vector is needed only for a query of more than 512 tokens, which is rare.
+        # Plain vectors of short documents are needed only for queries of more than 512 tokens, which are rare.
         long_query = stretched_queries.n_tokens.max(initial=0) > self.ORIGINAL
         plain_passages = await models.embed(self.plain, passages) if long_query else stretched_passages
         stretched = _dots(stretched_queries.values.astype(np.float64), stretched_passages.values.astype(np.float64))

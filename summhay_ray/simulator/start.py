@@ -132,7 +132,7 @@ def offline_answer(quality: Quality = BEST) -> Answer:
         for reader in (*READERS, *(() if SUMMARY in instruction.lower() else (NAMER,))) if mark else ():
             with contextlib.suppress(LookupError):
                 return models[reader].answer(request)
-        return quality.reduced(model, models[SUMMARIZER].answer(request)) or NOTHING_TO_SAY
+        return quality.reduce(model, models[SUMMARIZER].answer(request)) or NOTHING_TO_SAY
 
     return answer
 

@@ -19,7 +19,7 @@ from summhay_ray.store.answers import FOLDER as LOG
 from summhay_ray.store.answers import Name
 from summhay_ray.store.commits import Manifests
 from summhay_ray.store.drivers import FOLDER as DRIVERS
-from summhay_ray.store.drivers import WATCH_S, has_ended, living, open_sessions, read_session
+from summhay_ray.store.drivers import WATCH_S, has_ended, live_sessions, open_sessions, read_session
 from summhay_ray.store.files import Files
 from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.records import Chain
@@ -72,7 +72,7 @@ def unneeded(
     damaged = [] if damaged is None else damaged
     before = time.time() - older_s
     runs_of = {record.number: record.run for record in open_sessions(files)}
-    driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
+    driven = {runs_of[number] for number in live_sessions(files, runs_of, WATCH_S)}
     until = time.monotonic() + within_s
     yield from _unless_damaged(damaged, "the drivers are left as they are", _of_drivers(files, before))
     if not driven:
@@ -99,8 +99,8 @@ def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) ->
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
-    if lost := manifests.lost():
-        raise manifests.parts.damaged(lost)
+    if folder := manifests.missing_folder():
+        raise manifests.parts.damaged(folder)
     chain = manifests.chain
     replaced = {one.name: one for one in _of_chain(files, chain, before)}
     # Read one manifest at a time: there may be hundreds, each with hundreds of parts.

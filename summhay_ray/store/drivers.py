@@ -191,7 +191,7 @@ def how_ended(files: Files, number: int) -> str | None:
     return None if end is None else end["how"]
 
 
-def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
+def live_sessions(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
     """The sessions among `numbers` whose drivers are alive: by the pid on this machine, elsewhere by a new beat within
     `patience_s` seconds. All are watched at the same time."""
     records = (read_session(files, number) for number in numbers)
@@ -210,10 +210,10 @@ def running_drivers(files: Files, run_id: str, patience_s: float = HEARD_S) -> l
     """The run's drivers that are alive, each as `on HOST, pid N`. `patience_s`: how long to wait for a sign of life of one on
     another machine."""
     ours = {record.number: record for record in open_sessions(files) if record.run == run_id}
-    return [ours[number].where for number in sorted(living(files, ours, patience_s))]
+    return [ours[number].where for number in sorted(live_sessions(files, ours, patience_s))]
 
 
-def told_by(files: Files, number: int, kind: type[T]) -> T | None:
+def driver_report(files: Files, number: int, kind: type[T]) -> T | None:
     """The report in the driver's latest heartbeat; None if it is missing or does not fit the schema `kind`."""
     beat = read_checked(_read_beat(files, number), _Beat, hashed=False)
     return None if beat is None else as_record(kind, json.dumps(beat["told"]).encode("ascii"))

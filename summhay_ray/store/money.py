@@ -108,8 +108,8 @@ class Money:
         unanswered = total_of(calls)
         uncertain = Counter(record.uncertain) + unanswered
         if not record.ended:
-            # Two bounds hold: every open call, and everything that could be granted after the record, may have been spent; and no
-            # more than the ceiling in all.
+            # The uncertain money has two bounds: the worst cases of the open calls plus what could be granted after the record;
+            # and the ceiling minus the money spent.
             granted = Counter(record.ceiling) - Counter(record.spent) - Counter(record.uncertain) - total_of(record.calls)
             uncertain = (uncertain + granted) & (Counter(record.ceiling) - spent) | unanswered
         reserved = total_of({key: call for key, call in calls.items() if is_batch(key)})

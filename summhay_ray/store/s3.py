@@ -43,7 +43,7 @@ FIRST_S = 6.0
 ANSWER_S = 30.0
 """Seconds to wait for an answer."""
 TRIES = 5
-# A person waits for a check.
+# Use shorter times for a check, since a person waits for it.
 CHECK_S, CHECK_ANSWER_S = 6.0, 4.0
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 POOL = 32
@@ -310,7 +310,7 @@ def _time(text: str) -> Any:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        return botocore.utils.parse_timestamp(text)  # The time in a header.
+        return botocore.utils.parse_timestamp(text)  # The time of an HTTP header.
 
 
 def _no_region(**_: Any) -> None:

@@ -10,7 +10,7 @@ from summhay_ray import extract as extracts
 from summhay_ray import judge
 from summhay_ray.benchmark import Strict, Text
 from summhay_ray.benchmarks.extract_evaluate.metrics import METRICS, make_metric
-from summhay_ray.benchmarks.rating import Rater, checked
+from summhay_ray.benchmarks.rating import Rater, as_value_error
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import UserError
 
@@ -58,7 +58,7 @@ class CriterionSpec(Strict):
         """The scale: the spec's, else the criterion's own."""
         return judge.Scale(*self.scale) if self.scale else judge.criteria()[self.name].scale
 
-    def made(self, prompt: str) -> judge.Criterion:
+    def make(self, prompt: str) -> judge.Criterion:
         """The criterion. `prompt`: the text of its prompt file; empty: ours. Raises ValueError if a placeholder is missing."""
         own = judge.criteria().get(self.name)
         text = prompt or (own.prompt if own else "")
@@ -80,7 +80,7 @@ class MetricSpec(Strict):
     def _makes(self, info: ValidationInfo) -> MetricSpec:
         # A stored run's spec has a validation context, and imports no user code.
         if not info.context or ":" not in self.metric:
-            checked(make_metric, self.metric, self.model)
+            as_value_error(make_metric, self.metric, self.model)
         return self
 
 

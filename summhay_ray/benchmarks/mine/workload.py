@@ -158,7 +158,7 @@ class Mine(Benchmark[MineSpec]):
         self.name: str = held["name"]
         self._sources = [Source(*row) for row in held["documents"]]
         self._unread = [Unread(*row) for row in held["unread"]]
-        # If a model joins different wordings, two documents are enough for a group: the model may join it with another.
+        # If a model groups wordings, keep groups of two documents: the model may join them with others.
         self._least = 2 if spec.models.group else spec.min_documents
 
     @functools.cached_property

@@ -36,7 +36,7 @@ class RankedCollection:
 
     def is_oracle(self, retriever: str) -> bool:
         # Stored runs are read without the user's code.
-        return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.made(retriever), retrieve.Oracle)
+        return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.retriever(retriever), retrieve.Oracle)
 
     def rankings(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
         """See `rankings_by_query`. The oracle's rankings contain only gold documents."""

@@ -133,7 +133,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return {
             "kind": self.kind,
             "of": self.spec.of,
-            "judges": sorted(identity for _, identity in self.entries.recorded()["judges"]),
+            "judges": sorted(identity for _, identity in self.entries.record_fields()["judges"]),
         }
 
     def items(self) -> Iterator[benchmark.Item]:
@@ -211,7 +211,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return {
             "of": self.spec.of,
             "spec": self.spec.model_dump(mode="json"),
-            **self.entries.recorded(),
+            **self.entries.record_fields(),
             **fields_of_haystacks(self.judged.run.record),
         }
 

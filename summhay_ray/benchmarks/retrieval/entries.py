@@ -69,7 +69,7 @@ def _entry(value: Any) -> Any:
     try:
         return KINDS[heads[0]].parse(value, f"{{{heads[0]}: ...}}")
     except SpecError as error:
-        # The caller adds the entry's place in the spec.
+        # The caller adds the location of the entry to the message.
         raise ValueError(str(error)) from error
 
 
@@ -178,7 +178,7 @@ class EmbedEntry(ModelEntry):
     embed: Text = Field(description="model name or folder")
     query_prefix: str = Field(default="", description="text put before every query")
     document_prefix: str = Field(default="", description="text put before every document or piece")
-    chunks: ChunksEntry | None = Field(default=None, description="how to split documents; null: each is embedded as one text")
+    chunks: ChunksEntry | None = Field(default=None, description="pieces of documents; null: each is embedded as one text")
     similarity: retrieve.Similarity = Field(default="cosine", description="similarity of two vectors: cosine or dot")
     dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, if it offers a choice")
 

@@ -139,7 +139,7 @@ def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
     for piece in tables.pieces("ranked", ["document_id"]):
         for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
             yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)
-    # A retriever may rank no document.
+    # A ranking may be empty.
     for retrieved in by_corpus.values():
         yield from _of_corpus(retrieved, None, deepest)
 

@@ -147,6 +147,6 @@ def load_labelled(file: Path, judge: str, written_spec: str | None = None, untru
     spec.model_copy(update={"answers": ""}).check("judge-bench", ["support"], folder if untrusted else None)
     inputs = Inputs(folder, untrusted=untrusted)
     if untrusted:
-        # The user named the claims on the command line.
+        # The claims may be outside the spec's folder, since the user named them on the command line.
         inputs.give(spec.answers, read_file(file))
     return SupportBench(spec, inputs)

@@ -12,7 +12,7 @@ from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Composed, Named, is_tied, majority
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import is_quoted
-from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, semantic_hash, without_thinking
+from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, remove_thinking, semantic_hash
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is halfway between not and supported."""
@@ -196,7 +196,7 @@ def _read_one(reply: RawAnswer) -> tuple[float, str]:
     """(value, quotation) in an answer about one document: from its last object, or from a bare label. Raises Unreadable, also
     if another object has a different verdict."""
     try:
-        text = without_thinking(reply.text)
+        text = remove_thinking(reply.text)
         found = [_opinion(reply, said) for said in json_objects(text, "verdict", optional=("evidence",))]
         found = found or [(VALUES[_label(read_label(text, _LABELS))], "")]
     except UnusableAnswer:

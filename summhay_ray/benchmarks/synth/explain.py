@@ -120,9 +120,9 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
 
 
 def _count_checks(checks: pl.DataFrame, ids: Sequence[str]) -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """A row per kind of check (`n`, numbers by checker and of unexpected results), and the checks with an unexpected result that
-    no later check replaces. `ids`: everything in the haystack; empty without one, and all checks count. Checks of chapters are
-    left out if their document was checked."""
+    """A row per kind of check (`n`, and the numbers by checker and of unexpected results), and the unexpected checks that no
+    later check replaces. `ids`: the ids in the haystack, whose checks count; if empty, all checks count. Checks of chapters
+    are left out if their document was checked."""
     rows: dict[str, dict[str, Any]] = {}
     for check in checks.sort("position").iter_rows(named=True):
         row = rows.setdefault(check["kind"], {"kind": check["kind"], "n": 0, "unexpected": 0, "by": {}})

@@ -45,8 +45,8 @@ _END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", 
 def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
     """The topics in the spec's order, each with a unique name. Raises SpecError.
 
-    A name is the given one, or derived from the topic's words; of several equal ones, those not given get 8 hex digits, hashed
-    from their content, as a suffix. The haystack is the same with and without it (see `alone`).
+    A name is the given one, or derived from the topic's words. If derived names are equal to others, they get a suffix of 8 hex
+    digits, hashed from their content. The haystack is the same with and without it (see `alone`).
     """
     if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
         problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"

@@ -62,7 +62,7 @@ class Strict(BaseModel):
     @classmethod
     def parse(cls, fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Self:
         """The fields, changed by the `a.b=c` overrides, as an instance. Raises SpecError, naming the field and `where`."""
-        changed = overridden(fields, overrides)
+        changed = apply_overrides(fields, overrides)
         if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
             raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
         try:
@@ -117,9 +117,9 @@ class BatchSpec(Strict):
     """Settings of a model's requests to the provider's batch API."""
 
     max_wait_h: float = Field(
-        default=24.0, gt=0, description="a batch is cancelled after this many hours, and what it lacks is asked again"
+        default=24.0, gt=0, description="a batch is cancelled after this many hours, and its missing answers are requested again"
     )
-    min_requests: int = Field(default=1, ge=1, description="fewer waiting requests are asked synchronously")
+    min_requests: int = Field(default=1, ge=1, description="if fewer requests wait, they are sent synchronously")
 
 
 ANSWERS = "answers/"
@@ -154,7 +154,7 @@ class Reach(Strict):
     )
     cache: bool | Literal["5m", "1h"] = Field(
         default=True,
-        description="5m or 1h: the lifetime that Anthropic's cache is asked for; true: 1h in a batch, else 5m; false: no cache",
+        description="lifetime in Anthropic's cache: 5m or 1h; true: 1h in a batch, else 5m; false: no cache",
     )
     batch: Annotated[
         BatchSpec | None,
@@ -162,9 +162,7 @@ class Reach(Strict):
             lambda value: {} if value is True else None if value is False else value,
             json_schema_input_type=bool | BatchSpec | None,
         ),
-    ] = Field(
-        default=None, description="true, or when to wait how long: ask by the provider's batch API, at about half the price"
-    )
+    ] = Field(default=None, description="true or settings: ask by the provider's batch API, at about half the price")
 
 
 class ModelSpec(Reach):
@@ -187,7 +185,7 @@ class ModelSpec(Reach):
     revision: str = Field(default="", description="version of the model behind this name: part of the identity, never sent")
     extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent unchanged")
     answers: str | None = Field(
-        default=None, description="JSON lines of query_id and text, used as the answers; no model is asked"
+        default=None, description="JSON lines of query_id and text that are the answers; no model is asked"
     )
 
     @staticmethod
@@ -253,8 +251,8 @@ class LimitsSpec(Strict):
 class RangeSpec(Strict):
     """The number of actors, chosen by the amount of work between a minimum and a maximum."""
 
-    min: int = Field(default=0, ge=0, description="actors that are kept even where fewer would do")
-    max: int = Field(ge=1, description="most actors; a cluster that scales starts nodes for them")
+    min: int = Field(default=0, ge=0, description="actors that are kept even if fewer would be enough")
+    max: int = Field(ge=1, description="maximum actors; an autoscaling cluster starts nodes for them")
 
     @model_validator(mode="after")
     def _in_order(self) -> RangeSpec:
@@ -406,10 +404,10 @@ class Spec(Strict):
         for field, named in (("limits", self.limits), ("model_budgets_usd", self.model_budgets_usd)):
             for name in named:
                 if name not in known:
-                    raise SpecError(f"{where}: {field}: nothing in the spec asks {name!r}{near(name, known)}")
+                    raise SpecError(f"{where}: {field}: nothing in the spec asks {name!r}{suggestion(name, known)}")
         for name in self.stage_budgets_usd:
             if name not in stages:
-                raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{near(name, stages)}")
+                raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{suggestion(name, stages)}")
         families = sorted({name.partition("/")[0] for name in known if is_local(name)})
         for name in self.resources:
             if name not in ("embed", *families):
@@ -484,7 +482,7 @@ def _json(text: str) -> Any:
         raise YamlError(f" not JSON: {error}") from error
 
 
-def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+def apply_overrides(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
@@ -537,7 +535,7 @@ def _explain(error: ValidationError, kind: type[Strict]) -> str:
     if first["type"] == "extra_forbidden":
         *parents, last = first["loc"]
         known = sorted(_fields_at(kind, parents))
-        return f"{path}: unknown field{near(str(last), known)}"
+        return f"{path}: unknown field{suggestion(str(last), known)}"
     found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
     if first["type"] == "value_error":
         # The message of a spec's own validator names the field itself.
@@ -566,7 +564,7 @@ def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
 
 
-def near(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest known name, or else the list of known names."""
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from summhay_ray import store
 from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits, ModelSettings
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RUN, Amount, Count, LogIndex, Money, RunStore, Total, living, told_by
+from summhay_ray.store import RUN, Amount, Count, LogIndex, Money, RunStore, Total, driver_report, live_sessions
 
 
 class Dollars(NamedTuple):
@@ -61,7 +61,7 @@ class _Money(TypedDict):
     uncertain: Total
 
 
-class ToldRecord(TypedDict):
+class DriverReport(TypedDict):
     """The report of its work that a driver writes into each heartbeat."""
 
     left: LeftRecord
@@ -80,10 +80,10 @@ def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = N
     """
     session, files = money.session, run.store.files
     if session:
-        going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
-        if going and (told := told_by(files, session, ToldRecord)) is not None:
+        going = alive.get(session, False) if alive is not None else bool(live_sessions(files, [session]))
+        if going and (told := driver_report(files, session, DriverReport)) is not None:
             newest = Dollars(**told["money"])
-            # The log may be ahead of the driver's report.
+            # The log may be newer than the driver's report.
             return newest._replace(spent=max(newest.spent, money.spent[RUN]))
     return Dollars(money.spent[RUN], money.reserved[RUN], money.uncertain[RUN])
 

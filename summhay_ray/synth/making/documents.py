@@ -106,8 +106,8 @@ def plan_flaws(
     outline: PlannedHaystack, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int
 ) -> dict[int, str]:
     """Number of a document -> why its plan cannot be corrected to the insights found in it, in one line. In a sound plan every
-    document has an insight and never both sides of a conflict, and every insight is in at least `least` documents; for one in
-    fewer, the documents that lost it are returned."""
+    document has an insight and never both sides of a conflict, and every insight is in at least `least` documents. If an
+    insight is in fewer, the result has the documents that lost it."""
     flaws: dict[int, str] = {}
     other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
     counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)
@@ -130,7 +130,8 @@ class _Writer:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
-        # Counts by (document number, insight id) or by document number, over all versions of a document.
+        # Numbers of rewrites and edits, over all versions of a document; keys are (document number, insight id) or document
+        # number.
         self._tried: Counter[tuple[int, str]] = Counter()
         self._passed: dict[tuple[int, str], str] = {}
         self._edits: Counter[int] = Counter()

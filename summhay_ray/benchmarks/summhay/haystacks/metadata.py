@@ -187,7 +187,7 @@ def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
         insights += marks
         known += [documents is not None for documents in marks.values()]
         counts.extend(len(documents or ()) for documents in marks.values())
-        # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each separately.
+        # Python lists would take ten times the memory, and polars would copy each of them.
         numbers.extend(itertools.chain(*filter(None, marks.values())))
     rows = pl.DataFrame({"haystack_id": haystacks, "insight_id": insights}, schema=dict.fromkeys(_INSIGHT, pl.String))
     owners = np.repeat(np.arange(len(insights), dtype=np.uint32), counts)
@@ -217,7 +217,7 @@ def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
     """
     asked = ["haystack_id", "subtopic_id"]
     documents = pl.col("documents").explode().drop_nulls().unique().sort()
-    # A haystack's insights are all in one piece.
+    # All insights of a haystack are in the same piece.
     pieces = (piece.join(gold, on=_INSIGHT) for piece in run.pieces("insights", [*asked, "insight_id"]))
     return pl.concat([marked.group_by(asked, maintain_order=True).agg(documents) for marked in pieces])
 
