@@ -2,9 +2,10 @@
 
     python tools/compare_errors.py --systems 5 25 78 --experiments 2000 500 200
 
-Scores vary by query (standard deviation 0.1, the same for all systems) and by system and query (0.1), within 0 and 1. Null: all
-systems are equal. Else three fifths are, and the others are up to 30 points better. Complete: 18 queries in two haystacks.
-Missing: 54 in six; every system lacks one query (1.9 %) at random, and the first, one of the equal ones, lacks the hardest half.
+Scores are between 0 and 1. They vary by query (standard deviation 0.1, the same for all systems) and by system and query (0.1).
+In the null case all systems are equal; in the other, three fifths are equal and the others are up to 30 points better. Complete
+data have 18 queries in two haystacks. Data with gaps have 54 queries in six haystacks: every system lacks one query (1.9 %) at
+random, and the first, one of the equal ones, lacks the hardest half.
 Prints the table of docs/how-to/compare.md. Max-T is what `compare` does not use: single-step, with critical values from
 random rotations (Langsrud, 2005) of the systems' residuals.
 """

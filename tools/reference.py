@@ -213,9 +213,18 @@ def default_of(name: str, schema: Mapping[str, Any], required: Iterable[str]) ->
     value = schema.get("default")
     if value is None or value == "" or value == {} or value == []:
         return ""
-    if isinstance(value, list) and all(isinstance(one, Mapping) and "model" in one for one in value):
-        value = [one["model"] for one in value]
+    value = [short_entry(one) for one in value] if isinstance(value, list) else short_entry(value)
+    if value == {}:
+        return ""
     return code(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def short_entry(value: Any) -> Any:
+    """The default of a model or a criterion as its name, and a mapping without its empty values; any other value itself."""
+    if not isinstance(value, Mapping):
+        return value
+    named = value.get("model") or value.get("name")
+    return named or {name: short_entry(one) for name, one in value.items() if one not in (None, "", [], {})}
 
 
 # Tables
@@ -279,8 +288,9 @@ def json_fields() -> Any:
 
 
 def _json_table(described: Mapping[str, Any]) -> str:
-    """The table of some fields. A field without a meaning gets that of the class's attribute."""
+    """The table of some fields. A field without a meaning gets that of the class's attribute, in JSON's words."""
     meanings = attributes(described["class"]) if "class" in described else {}
+    meanings = {name: re.sub(r"\bNone\b", "null", meaning) for name, meaning in meanings.items()}
     found = [(path, meaning or meanings[re.findall(r"\w+", path)[-1]]) for path, meaning in described["fields"].items()]
     return table(("field", "meaning"), [(code(path), prose(meaning)) for path, meaning in found])
 

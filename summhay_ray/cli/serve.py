@@ -22,7 +22,7 @@ KEY_VARIABLE = "SIMULATED_API_KEY"
 # name -> help. Whether a request has such a fault depends on its prompt and --seed, as for all faults.
 FAULTS: Mapping[str, str] = {
     "forget": "Fraction of a synthesis's documents, chapters and edits that lack an insight.",
-    "extra": "Fraction of them that state an insight more.",
+    "extra": "Fraction of these that state an insight too many.",
     "malformed": "Fraction of a synthesis's other answers that are not what was asked for.",
 }
 
@@ -115,9 +115,9 @@ def clean(
     older_than: Annotated[str, typer.Option("--older-than", help="Only files older than this: 1d, 6h, 30m, 0.")] = "1d",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
     answers: Annotated[bool, typer.Option("--answers", help="Delete stored answers that match the next three options.")] = False,
-    run: Annotated[str, typer.Option("--run", help="With --answers: those that this run paid for.")] = "",
-    before: Annotated[str, typer.Option("--before", help="With --answers: those of starts before this date (UTC).")] = "",
-    matching: Annotated[str, typer.Option("--matching", help="With --answers: those whose texts contain this one.")] = "",
+    run: Annotated[str, typer.Option("--run", help="With --answers: answers that this run paid for.")] = "",
+    before: Annotated[str, typer.Option("--before", help="With --answers: answers of starts before this date (UTC).")] = "",
+    matching: Annotated[str, typer.Option("--matching", help="With --answers: answers whose texts contain this text.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Delete the answers without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:

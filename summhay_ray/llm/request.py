@@ -81,7 +81,7 @@ class RawAnswer:
     claimed_tokens: Annotated[
         int, "tokens that the provider reported, if they were not credible (then the reservation is charged); else 0"
     ] = 0
-    claimed_micros: Annotated[int, "price of the tokens that were not credible in millionths of a dollar; else 0"] = 0
+    claimed_micros: Annotated[int, "price of those tokens in millionths of a dollar; else 0"] = 0
     further_texts: Annotated[
         tuple[str, ...], "the texts after the first, if the call asked for several; a refused one is empty"
     ] = ()
@@ -91,7 +91,7 @@ class RawAnswer:
     origin: Annotated[
         str, "where it was answered: scheme, host and port, else the provider; empty for a local model, or if unknown"
     ] = ""
-    zero_vectors: Annotated[int, "embeddings that are all zeros, of which a similarity means nothing"] = 0
+    zero_vectors: Annotated[int, "embeddings that are all zeros, whose similarities mean nothing"] = 0
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -120,9 +120,11 @@ class Vector(Embed):
 
 
 class Longe:
-    """dwzhu/e5-base-4k, with positions stretched to 4,096 (section 5.1, "LongE"). Score: 100 times the cosine. As the release
-    encodes both in one batch, the positions of document and query are stretched if both are within 512 tokens, else of
-    neither."""
+    """dwzhu/e5-base-4k, with positions stretched to 4,096 (section 5.1, "LongE"). Score: 100 times the cosine.
+
+    The release encodes a query and a document in one batch: their positions are stretched if both have at most 512 tokens, and
+    plain otherwise.
+    """
 
     name: ClassVar[str] = "longe"
     whole: ClassVar[bool] = False

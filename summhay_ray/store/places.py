@@ -66,7 +66,7 @@ class Places(MutableMapping[str, Location]):
     _deleted: int = 0
 
     def add(self, found: Iterable[NewPlaces]) -> list[tuple[str, Location]]:
-        """Add places; returns those of keys that have another one."""
+        """Add places; the first place of a key stays. Returns the others."""
         found, further = list(found), list[tuple[str, Location]]()
         for new in found:
             new.rows["place"]["file"] = self._number(new.name)
@@ -87,7 +87,7 @@ class Places(MutableMapping[str, Location]):
         return self._files[name]
 
     def _merge(self, parts: Sequence[NDArray[np.void]]) -> list[tuple[str, Location]]:
-        """Sort rows in; the first row of a key stays. Returns the others."""
+        """Merge rows into the sorted ones; the first row of a key stays. Returns the others."""
         recent = {key: location for key, location in self._recent.items() if _KEY.fullmatch(key)}
         packed = [(bytes.fromhex(key), (self._number(one.name), one.offset, one.length)) for key, one in recent.items()]
         self._recent = {key: location for key, location in self._recent.items() if key not in recent}

@@ -111,7 +111,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
         default=["whole", "release"],
         description="the source without extraction: whole, and as the paper's code cuts it (by characters in place of tokens)",
     )
-    full_tokens: int = Field(default=8000, ge=1, description="full: release cuts the source of longer prompts, in tokens")
+    full_tokens: int = Field(default=8000, ge=1, description="most tokens of a prompt with full: release, which cuts the source")
     models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of its model")
     raters: list[Rater] = Field(min_length=1, description="the models that rate")
     metrics: list[MetricEntry] = Field(default=[], description="baselines for the raters: rouge-1, bertscore, bartscore, ...")

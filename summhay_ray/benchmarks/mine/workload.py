@@ -175,7 +175,7 @@ class Mine(Benchmark[MineSpec]):
         return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
 
     def items(self) -> Iterator[Item]:
-        """See `Workload`: the folder."""
+        """See `Workload`: one item, the folder."""
         sizes = {"documents": len(self._sources), "unread": len(self._unread)}
         yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self._sources))
 

@@ -60,7 +60,7 @@ class JudgeSpec(ModelSpec):
         default=1,
         ge=1,
         le=1_000_000,
-        description="number of times to ask; the majority and the mean count, and its agreement with itself is reported",
+        description="number of times to ask; the majority and the mean count, and the judge's agreement with itself is reported",
     )
     extract: ExtractSpec | None = Field(
         default=None,

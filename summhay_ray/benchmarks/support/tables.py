@@ -65,7 +65,7 @@ class SupportVote:
     value: Annotated[float, "confidence that the document supports the bullet, 0 to 1"]
     verdict: Annotated[str, "supported, partly or not"]
     evidence: Annotated[str, "the sentence that shows it"]
-    tied: Annotated[bool, "whether no verdict has most votes; the tied one nearest to the mean value then wins"]
+    tied: Annotated[bool, "whether several verdicts have the most votes; of these, the one nearest to the mean value wins"]
 
 
 _BULLET = ("haystack_id", "query_id", "system", "bullet")

@@ -63,7 +63,9 @@ class DifficultySpec(Strict):
     documents_per_insight: int | None = Field(default=None, ge=1, description="documents per insight; null: from the domain")
     least: int = Field(default=Difficulty().least, ge=1, description="minimum number of documents per insight")
     spread: float = Field(default=0.0, ge=0, le=1, description="unevenness of documents over insights; 0: even")
-    paraphrase: int = Field(default=1, ge=0, le=3, description="0: an insight's own words, to 3: spread over several sentences")
+    paraphrase: int = Field(
+        default=1, ge=0, le=3, description="from 0 (an insight's own words) to 3 (spread over several sentences)"
+    )
     distractors: int = Field(default=0, ge=0, description="subtopics without a query; the documents contain their insights, too")
     conflicts: int = Field(default=0, ge=0, description="pairs of contradictory insights; both are part of the truth")
     cross_references: float = Field(default=0.0, ge=0, le=1, description="share of documents that refer to an earlier one")

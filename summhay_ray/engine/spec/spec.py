@@ -78,16 +78,23 @@ Text = Annotated[str, Field(min_length=1)]
 class PriceSpec(Strict):
     """A model's prices, in US dollars per million tokens."""
 
-    input_per_mtok: float | None = Field(default=None, ge=0)
-    output_per_mtok: float | None = Field(default=None, ge=0)
-    cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
-    cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
+    input_per_mtok: float | None = Field(default=None, ge=0, description="input tokens")
+    output_per_mtok: float | None = Field(default=None, ge=0, description="output tokens")
+    cached_input_per_mtok: float | None = Field(
+        default=None, ge=0, description="input tokens that are read from the provider's cache"
+    )
+    cache_write_per_mtok: float | None = Field(
+        default=None, ge=0, description="input tokens that are written to the provider's cache"
+    )
     cache_write_1h_per_mtok: float | None = Field(
-        default=None, ge=0, description="the same, where the cache keeps it for an hour"
+        default=None, ge=0, description="input tokens that are written to a cache that keeps them for an hour"
     )
     per_search: float = Field(default=0.0, ge=0, description="US dollars per search, for services billed by searches")
     flex_factor: float | None = Field(
-        default=None, gt=0, le=1, description="the same with service_tier: flex; null: the known one, or 0.5"
+        default=None,
+        gt=0,
+        le=1,
+        description="price with service_tier: flex, as a part of the standard price; null: the known one, or 0.5",
     )
     batch_factor: float | None = Field(
         default=None, gt=0, le=1, description="price in a batch, as a part of the standard price; null: the known one, or 0.5"
@@ -177,7 +184,7 @@ class ModelSpec(Reach):
     """The field of `extra` that names the field of a search service's query."""
 
     model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
-    name: str = Field(default="", description="the model's name in tables; by default that of the model")
+    name: str = Field(default="", description="the model's name in tables; empty: `model`")
     prompt: str | None = Field(default=None, description="path of a prompt file, relative to the spec's folder")
     max_tokens: int = Field(default=1000, ge=1, description="longest answer, in tokens")
     temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
