@@ -82,7 +82,7 @@ class ChunkVerdict:
     chunk: Annotated[int, "number of the chunk, from 1"]
     n_chunks: Annotated[int, "chunks of the context"]
     tokens: Annotated[int, "cl100k tokens of the chunk"]
-    needed: Annotated[bool, "an answer has to take the chunk into account"]
+    needed: Annotated[bool, "whether an answer has to take the chunk into account"]
     key: Annotated[str, "the raw answer"]
 
 
