@@ -66,13 +66,13 @@ class Benchmark(Workload[S]):
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
     def results(self, tables: RunTables) -> Results:
-        return engine.scored(self, tables)
+        return engine.compute_results(self, tables)
 
     def samples(self, run: RunStore, judge: str = "") -> Samples:
         return engine.item_samples(self, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        return engine.explained(self, run, key)
+        return engine.explain_item(self, run, key)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
         """The answers of a stored run, for `summhay support`. Override it if your benchmark's answers are based on documents."""

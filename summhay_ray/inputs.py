@@ -82,7 +82,7 @@ def read_json(path: str | Path, within: Iterable[str | Path] = ()) -> bytes:
     """Like `read_file`, for JSON: a file with too many values is refused before it is parsed."""
     content = read_file(path, within=within)
     most = int(max_mb() * VALUES_A_MB)
-    # Each value takes at least two bytes, so smaller files need no count.
+    # Each value takes at least two bytes, so a small file cannot have too many.
     if len(content) > 2 * most:
         found = (match for match in _STRING_OR_VALUE.finditer(content) if match[1])
         if next(itertools.islice(found, most, None), None):

@@ -15,7 +15,7 @@ from typing import Any
 from summhay_ray import encoders
 from summhay_ray.judge import OfflineJudge, OfflineRater
 from summhay_ray.llm import GeneratingModel, Generation, LocalModel, Request
-from summhay_ray.plugins import installed, unknown
+from summhay_ray.plugins import load_installed, unknown
 from summhay_ray.summarize import asked_in, local_models
 
 GENERATORS = "transformers/"
@@ -45,7 +45,7 @@ class LocalModels(Mapping[str, LocalModel]):
         """`folder`: the spec's folder, to which the paths of models are relative."""
         self._made = {model.name: model for model in more}
         self._folder = folder
-        self._kinds: dict[str, Callable[[], LocalModel]] = {WRITER: lambda: installed(_WRITER)(), **local_models()}
+        self._kinds: dict[str, Callable[[], LocalModel]] = {WRITER: lambda: load_installed(_WRITER)(), **local_models()}
         self._kinds |= {model.name: model for model in (OfflineJudge, OfflineRater)}
 
     def __getitem__(self, name: str) -> LocalModel:
@@ -83,7 +83,7 @@ def check_model(name: str, folder: Path = Path()) -> None:
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):
         encoders.best_device()
-        encoders.find_reachable(encoders.placed(name.removeprefix(GENERATORS), folder))
+        encoders.find_reachable(encoders.resolve_name(name.removeprefix(GENERATORS), folder))
 
 
 class Generator(GeneratingModel):
@@ -99,7 +99,7 @@ class Generator(GeneratingModel):
 
     def __init__(self, name: str, folder: Path = Path()) -> None:
         """`name` includes the prefix; a path in it starts at `folder`. Raises NoModel for a folder without a model."""
-        place = encoders.placed(name.removeprefix(GENERATORS), folder)
+        place = encoders.resolve_name(name.removeprefix(GENERATORS), folder)
         found = encoders.find_model(place)
         self.name = name
         self.revision = encoders.folder_revision(found.folder) if found.folder else "hub"
@@ -115,7 +115,7 @@ class Generator(GeneratingModel):
         """Indices of requests with prompts of similar length, the longest first. A request with sampling or beams gets a batch of
         its own, since its draws must not depend on others. Raises the same errors as `answer`."""
         options = _Options(self.name, requests[0])
-        model, tokenizer = _loaded(self._place, options.dtype)
+        model, tokenizer = _load(self._place, options.dtype)
         if options.temperature > 0 or options.beams > 1:
             return [[place] for place in range(len(requests))]
         lengths = [len(options.ids(request, model, tokenizer)) for request in requests]
@@ -137,7 +137,7 @@ class Generator(GeneratingModel):
         import torch
         from transformers import StoppingCriteriaList
 
-        model, tokenizer = _loaded(self._place, options.dtype)
+        model, tokenizer = _load(self._place, options.dtype)
         encodes = bool(model.config.is_encoder_decoder)
         rows = [options.ids(request, model, tokenizer) for request in generation.requests]
         width = max(map(len, rows))
@@ -207,7 +207,7 @@ class _Watch:
         import torch
 
         self._n_tokens += 1
-        # A finished beam is not yet the answer.
+        # With beams, a finished beam is not the final answer.
         if self._options.beams == 1:
             last = input_ids[:, -1].tolist()
             for place in [place for place in self._open if last[place] in self._ends]:
@@ -244,7 +244,7 @@ def _cache_bytes(model: Any) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(place: str, dtype: str) -> tuple[Any, Any]:
+def _load(place: str, dtype: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 

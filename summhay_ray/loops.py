@@ -79,7 +79,7 @@ class Ready(Generic[T]):
         return self.take()
 
 
-async def together(work: Iterable[Awaitable[T]]) -> list[T]:
+async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
     """The results in order, awaited concurrently: `asyncio.gather` without tasks for `Ready` awaitables."""
     begun = list(work)
     waiting = [call for call in begun if not isinstance(call, Ready)]

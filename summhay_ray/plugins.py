@@ -83,10 +83,10 @@ def load(path: str) -> Any:
         if (here := os.getcwd()) not in sys.path:
             sys.path.append(here)
     with own_code(f"{path!r} cannot be imported", "expected module:Class on the Python path or in the folder you stand in"):
-        return installed(path)
+        return load_installed(path)
 
 
-def installed(path: str) -> Any:
+def load_installed(path: str) -> Any:
     """The object at `module:attribute` of this package or of an installed one."""
     module_name, _, attribute = path.partition(":")
     return getattr(importlib.import_module(module_name), attribute)
@@ -106,7 +106,7 @@ def find(kind: str, name: str, package: ModuleType, method: str, expected: str) 
     return known[name]
 
 
-def made(kind: str, name: str, cls: Any, model: Any = None) -> Any:
+def make_instance(kind: str, name: str, cls: Any, model: Any = None) -> Any:
     """An instance of `cls`, with `model` if one is given. Raises ValueError, with `kind` and `name`, if the class takes no model,
     or needs one."""
     takes = bool(getattr(cls, "takes_model", False))

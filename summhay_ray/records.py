@@ -84,7 +84,7 @@ class Document:
     document_id: Annotated[str, "identifier, unique within the haystack"]
     number: Annotated[int, "place in the haystack, from 1: the number that summaries cite, whatever the context's order"]
     text: Annotated[str, "the document as the source has it"]
-    insight_ids: Annotated[tuple[str, ...], "the insights that the document contains: the truth that citations are held to"]
+    insight_ids: Annotated[tuple[str, ...], "the insights that the document contains: the gold for citations"]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Ranking:
     haystack_id: Annotated[str, "content hash of the haystack"]
     subtopic_id: Annotated[str, "the query's subtopic"]
     retriever: Annotated[str, "retriever as the spec names it"]
-    rank: Annotated[int, "place in the ranking, from 1; ties stand in document order"]
+    rank: Annotated[int, "place in the ranking, from 1; ties are in document order"]
     number: Annotated[int, "document number in the haystack, from 1"]
     document_id: Annotated[str, "document identifier"]
     score: Annotated[float, "the retriever's relevance score"]
@@ -213,7 +213,7 @@ class Vote:
     bullet_id: Annotated[str, "the bullet that covers the insight, as JSON"]
     value: Annotated[float, "expected coverage (0..1): the member's value, else that of its label"]
     uncertainty: Annotated[float | None, "standard deviation of that expectation, null where the member gives none"]
-    tied: Annotated[bool, "whether no label has most votes: of those that have, the one nearest to the mean value wins"]
+    tied: Annotated[bool, "whether several labels have the most votes; of these, the one nearest to the mean value wins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class Failure:
     cell_id: Annotated[str, "the cell that it happened in"]
     stage: Annotated[
         str,
-        "context, summarize or judge; of a synthesis: subtopics, insights, queries, documents or verification; empty where the "
+        "context, summarize or judge; for a synthesis, subtopics, insights, queries, documents or verification; empty where the "
         "program itself went wrong",
     ]
     judge: Annotated[str, "judge as the spec names it, empty before judging"]
@@ -288,14 +288,16 @@ class Check:
         "subtopic_distinct, subtopic_leak, insight_specific, insight_conflict, insight_distinct, insight_subtopic, query_leak, "
         "chapter_insight, document_insight, document_reference or document_copy",
     ]
-    round: Annotated[int, "0: the first time; each further one checks a correction; what a document holds is its last one's word"]
+    round: Annotated[
+        int, "0 for the first check; each later round checks a correction; a document holds what its last round found"
+    ]
     subject: Annotated[str, "what is checked: id of a subtopic, an insight or a document"]
-    object: Annotated[str, "what it is held against: id of a subtopic, an insight or a document, empty where nothing"]
+    object: Annotated[str, "id of the subtopic, insight or document that it is compared with; empty without one"]
     expected: Annotated[str, "what the plan says: yes, no, or an id"]
     found: Annotated[str, "what the check found: yes, no, or an id"]
     by: Annotated[str, "offline, or the model that was asked"]
-    score: Annotated[float, "how sure the offline check was that it is so, 0 to 1"]
-    evidence: Annotated[str, "what decides: a quotation, or the model's words; empty where the check found nothing"]
+    score: Annotated[float, "the offline check's confidence in what it found, 0 to 1"]
+    evidence: Annotated[str, "the evidence: a quotation, or the model's words; empty if the check found nothing"]
     key: Annotated[str, "the raw answer that it comes from, empty for an offline check"]
 
 

@@ -102,7 +102,7 @@ def _place(url: SplitResult) -> str:
     return f"{host}:{url.port or {'http': 80, 'https': 443}.get(url.scheme, 0)}"
 
 
-# Every call asks for its route, and a run has few endpoints.
+# Cached, since every call asks for its route and a run has few endpoints.
 @functools.lru_cache
 def _split(url: str) -> SplitResult | None:
     try:

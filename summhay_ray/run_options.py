@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get
 from summhay_ray.errors import UserError
 
 Compat = Literal["default", "release"]
-"""How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
+"""The way to read stored answers: `default` is this package's reading, `release` that of the paper's own scripts, bugs
+included."""
 
 
 class Option(NamedTuple):
@@ -54,7 +55,7 @@ class StartOptions(PlanOptions, total=False):
         Option("Release the run's uncertain money first if its newest money record is at least this old: 1d, 6h, 30m, 0."),
     ]
     detach: Annotated[
-        bool, Option("End (exit code 5) when nothing but batches is left to wait for; the same command goes on.", False)
+        bool, Option("End with exit code 5 when only batches are left to wait for; the same command continues.", False)
     ]
 
 

@@ -95,7 +95,7 @@ class Section:
     """Column -> its unit, such as % or s; fractions with the unit % or points are shown times 100."""
     chart: Chart | None = None
     pivot: Pivot | None = None
-    """How the HTML page shows the table; the terminal, Markdown, CSV and JSON show its rows."""
+    """The form of the table in the HTML page; the terminal, Markdown, CSV and JSON show its rows."""
     name: str = ""
     """The section's name for `result.figure(...)` and links; by default its title."""
     listing: str = ""
@@ -199,12 +199,12 @@ def cell_parts(section: Section, row: Mapping[str, Any], name: str) -> tuple[str
     text = "-"
     if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
         # A star marks a figure with fewer answers than expected.
-        text = _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and lacks(row) else "")
+        text = _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and has_missing(row) else "")
     low, high, floor = (
         _value(end, 100 if percent else 1, percent) if is_finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
     )
     interval = f"[{low}, {high}]" if low and high else f"[{_TOO_FEW}]" if is_too_few(row, name) else ""
-    return text, interval, f"floor {floor}" if floor and lacks(row) and text != "-" else ""
+    return text, interval, f"floor {floor}" if floor and has_missing(row) and text != "-" else ""
 
 
 def _value(value: Any, scale: int, percent: bool) -> str:
@@ -215,7 +215,7 @@ def _value(value: Any, scale: int, percent: bool) -> str:
     return (f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:z.4g}") if isinstance(value, float) else f"{value}"
 
 
-def lacks(row: Mapping[str, Any]) -> bool:
+def has_missing(row: Mapping[str, Any]) -> bool:
     """Whether fewer answers were scored for a row than expected."""
     n, expected = row.get("n"), row.get("n_expected")
     return n is not None and expected is not None and n < expected

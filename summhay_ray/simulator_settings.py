@@ -33,17 +33,27 @@ class Settings:
 
     latency: Annotated[float, "Mean seconds from request to answer."] = 0.0
     latency_spread: Annotated[float, "Latencies are uniform between latency x (1 - spread) and latency x (1 + spread)."] = 0.0
-    rpm: Annotated[float | None, "Requests in any 60 seconds, for each key and model; beyond it 429 with Retry-After."] = None
-    input_tpm: Annotated[float | None, "Prompt tokens in any 60 seconds, likewise."] = None
-    output_tpm: Annotated[float | None, "Answer tokens in any 60 seconds, likewise."] = None
-    concurrency: Annotated[int | None, "Requests at once, for each key and model; beyond it 429 without Retry-After."] = None
+    rpm: Annotated[float | None, "Most requests in any 60 seconds, for each key and model; beyond it 429 with Retry-After."] = (
+        None
+    )
+    input_tpm: Annotated[float | None, "Most prompt tokens in any 60 seconds, for each key and model."] = None
+    output_tpm: Annotated[float | None, "Most answer tokens in any 60 seconds, for each key and model."] = None
+    concurrency: Annotated[int | None, "Most requests at once, for each key and model; beyond it 429 without Retry-After."] = None
     errors: Annotated[float, "Fraction of the requests answered 500, 502 or 503; not billed."] = 0.0
-    hangs: Annotated[float, "Fraction billed and never answered; a hang ends when the client disconnects."] = 0.0
-    drops: Annotated[float, "Fraction billed whose connection is then closed without an answer."] = 0.0
-    broken: Annotated[float, "Fraction billed and answered 200 with truncated JSON."] = 0.0
-    refusals: Annotated[float, "Fraction billed and refused in message.refusal, without content."] = 0.0
-    filtered: Annotated[float, "Fraction billed and answered without content, finish reason content_filter."] = 0.0
-    cut: Annotated[float, "Fraction billed and answered by half of the answer, finish reason length."] = 0.0
+    hangs: Annotated[
+        float, "Fraction of the requests that are billed and never answered; a hang ends when the client disconnects."
+    ] = 0.0
+    drops: Annotated[
+        float, "Fraction of the requests that are billed, and whose connection is then closed without an answer."
+    ] = 0.0
+    broken: Annotated[float, "Fraction of the requests that are billed and answered 200 with truncated JSON."] = 0.0
+    refusals: Annotated[float, "Fraction of the requests that are billed and refused in message.refusal, without content."] = 0.0
+    filtered: Annotated[
+        float, "Fraction of the requests that are billed and answered without content, finish reason content_filter."
+    ] = 0.0
+    cut: Annotated[
+        float, "Fraction of the requests that are billed and answered by half of the answer, finish reason length."
+    ] = 0.0
     no_usage: Annotated[float, "Fraction of the answers without usage."] = 0.0
     wrong_usage: Annotated[float, "Fraction of the answers whose usage is zero, absurd or negative; the bill is correct."] = 0.0
     claim: Annotated[float, "Reported tokens as a multiple of the billed ones; the bill is correct."] = 1.0
@@ -58,7 +68,9 @@ class Settings:
     cache_lifetime: Annotated[float, "Seconds for which the prefixes of an answered prompt are discounted."] = 300.0
     cache_minimum: Annotated[int, "Tokens of the shortest prefix that cache_control stores; shorter ones are ignored."] = 1024
     write_factor: Annotated[float, "Price of a token stored by cache_control for 5 minutes, as a multiple of the input's."] = 1.25
-    write_hour_factor: Annotated[float, "The same for one that is stored for an hour."] = 2.0
+    write_hour_factor: Annotated[float, "Price of a token stored by cache_control for an hour, as a multiple of the input's."] = (
+        2.0
+    )
     flex_factor: Annotated[float, "Prices with service_tier flex, as a multiple of the others."] = 0.5
     flex_unavailable: Annotated[float, "Fraction of the flex requests answered 429, resource unavailable; not billed."] = 0.0
     batch_factor: Annotated[float, "Prices in a batch, as a multiple of the others."] = 0.5

@@ -1,7 +1,7 @@
-"""A benchmark of nothing but calls: `kind: asking:Asking`, for what measures runs by the door (see asking_runs.py).
+"""A benchmark that only makes calls: `kind: asking:Asking`, for measuring runs from outside (see asking_runs.py).
 
-An item asks `first` questions together and then, when all are answered, `then` more. Every question is another one, in the run's
-name too, from which the simulated provider draws its faults.
+An item asks `first` questions concurrently, and `then` more when all of them are answered. All questions differ, also between
+runs of different names: the simulated provider draws its faults from the question.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILLER = "Which of these bullets says what the insight says, and does it say all
 
 
 class AskingSpec(Spec):
-    """How many items ask how often. `sizes`: characters of a question, one size after the other."""
+    """The number of items, and of their questions. `sizes`: characters of a question; the sizes take turns."""
 
     model: Model
     items: int = 100
@@ -24,19 +24,19 @@ class AskingSpec(Spec):
     then: int = 0
     sizes: list[int] = [1500]
     distinct: int | None = None
-    """Only so many items ask questions of their own; the others ask theirs again."""
+    """Only this many items have their own questions; the others repeat them."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A row of table `said`: what an item's questions were answered."""
+    """A row of table `said`: the answers to an item's questions."""
 
     item: str
     text: str
 
 
 class Asking(Benchmark[AskingSpec]):
-    """Questions without a score."""
+    """Asks questions, and computes no score."""
 
     stages = (Stage("first", output_tokens=20, example="yes"), Stage("then", output_tokens=20, example="yes"))
     tables = (Table("said", Said, key=("item",)),)

@@ -1,4 +1,5 @@
-"""Paid runs by the door: `summhay run` of the benchmark in asking.py, and what its provider and its own commands tell of it."""
+"""Paid runs of the benchmark in asking.py, started by `summhay run`, and the figures of their provider and of `summhay
+status`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """A spec in a folder, its store, and the provider, which keeps books of its own for the job's key."""
+    """A spec in a folder, its store, and the provider, which keeps separate books for the job's key."""
 
     folder: Path
     provider: Simulated
@@ -40,12 +41,12 @@ class Job:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What its workers need in their environment."""
+        """The environment variables of the workers."""
         return {KEY_ENV: self.key}
 
     @functools.cached_property
     def plan(self) -> Row:
-        """As `plan --json` tells it."""
+        """The document of `plan --json`."""
         return self.document("plan", str(self.spec))
 
     @property
@@ -54,16 +55,16 @@ class Job:
 
     @property
     def calls(self) -> int:
-        """Planned calls that cost something."""
+        """The number of planned calls that cost something."""
         return sum(stage["calls"] for stage in self.plan["stages"] if stage["usd_max"])
 
     @property
     def worst_usd(self) -> float:
-        """Worst case of a call, on average, of the dearest stage."""
+        """The mean worst case of a call, in the most expensive stage."""
         return max(float(stage["usd_max"] / stage["calls"]) for stage in self.plan["stages"] if stage["calls"])
 
     def document(self, *words: str) -> Row:
-        """What a command tells as JSON; its exit code may be any: `status` has one for damage."""
+        """The JSON document of a command, whatever its exit code: `status` has one for damage."""
         command = [str(SUMMHAY), *words, "--store", self.store, "--json"]
         environment = {**os.environ, **self.variables}
         done = subprocess.run(
@@ -75,34 +76,34 @@ class Job:
         return told
 
     def status(self) -> Row:
-        """As `status --json` tells it."""
+        """The document of `status --json`."""
         return self.document("status", self.plan["run"])
 
     def start(self, *more: str, command: Sequence[str] = (str(SUMMHAY), "run"), **variables: str) -> subprocess.Popen[bytes]:
-        """The run in the background."""
+        """Start the run in the background."""
         words = [*command, str(self.spec), "--store", self.store, "--json", *more]
         environment = {**os.environ, **self.variables, **variables}
         with (self.folder / "out").open("ab") as out, (self.folder / "said").open("ab") as said:
             return subprocess.Popen(words, env=environment, stdout=out, stderr=said, cwd=self.folder)
 
     def finish(self, *more: str) -> int:
-        """Start, wait, and give the exit code."""
+        """Start the run, wait for its end, and return its exit code."""
         return self.start(*more).wait(PATIENCE_S)
 
-    def told(self) -> Row:
-        """The document of the last run that came to an end; raises RuntimeError where none did."""
+    def last_document(self) -> Row:
+        """The document of the last run that ended. Raises RuntimeError if none has ended."""
         lines = (self.folder / "out").read_text(encoding="utf-8").splitlines()
         if not lines:
-            raise RuntimeError(self.said()[-2000:])
+            raise RuntimeError(self.stderr_text()[-2000:])
         document: Row = json.loads(lines[-1])
         return document
 
-    def said(self) -> str:
-        """What its runs have said beside."""
+    def stderr_text(self) -> str:
+        """The stderr of all runs."""
         return (self.folder / "said").read_text(encoding="utf-8", errors="replace")
 
     def tally(self) -> Row:
-        """Of its key at the provider: micros, and calls served, their prompts, in flight."""
+        """The provider's totals for the job's key: micros, served calls, their prompts, calls in flight."""
         found = self.provider.stats()["keys"].get(fingerprint(self.key), {"micros": 0, "models": {}})
         models = found["models"].values()
         return {"micros": found["micros"]} | {
@@ -110,15 +111,15 @@ class Job:
         }
 
     def requests(self) -> list[Row]:
-        """Every request with its key, in order of arrival."""
+        """All requests with the job's key, in order of arrival."""
         return [call for call in self.provider.calls() if call["key"] == fingerprint(self.key)]
 
     def bill(self) -> float:
-        """The provider's, in dollars."""
+        """The provider's bill for the job's key, in dollars."""
         return float(self.tally()["micros"]) / 1e6
 
     def wait(self, process: subprocess.Popen[bytes], true: Callable[[], bool]) -> bool:
-        """Wait until it is true; False where the run ends before."""
+        """Wait until `true` returns True; False if the run ends first."""
         ends = time.monotonic() + PATIENCE_S
         while process.poll() is None and time.monotonic() < ends:
             if true():
@@ -127,12 +128,12 @@ class Job:
         return False
 
     def wait_served(self, process: subprocess.Popen[bytes], n: float) -> bool:
-        """Wait until the provider has served so many more; False where the run ends before."""
+        """Wait until the provider has served `n` more calls; False if the run ends first."""
         before = self.tally()["served"]
         return self.wait(process, lambda: self.tally()["served"] >= before + n)
 
     def totals(self) -> Row:
-        """What came of it: money in dollars by provider and books, calls, cells."""
+        """The totals of the runs: dollars by the provider and by the books, calls, cells."""
         tally, status = self.tally(), self.status()
         usd, cells = status["usd"], status["cells"]
         return {
@@ -149,9 +150,9 @@ class Job:
 def job(
     provider: Simulated, store: str | None = None, model: str = MODEL, limits: Row | None = None, **fields: Any
 ) -> Iterator[Job]:
-    """A job in a folder of its own, which goes with the block: of `asking`, or with `haystacks` a grid whose judge is paid.
+    """A job in a temporary folder: of `asking` or, with `haystacks`, a grid whose judge is paid.
 
-    `store`: None for one in the folder. `limits`: the model's; 64 calls at once where nothing is said.
+    `store`: None for one in the folder. `limits`: the model's; by default 64 concurrent calls.
     """
     reach = {"model": model, "api_base": provider.base, "api_key_env": KEY_ENV, "price": PRICE, "max_tokens": 50}
     kind = {"judges": [reach]} if "haystacks" in fields else {"kind": "asking:Asking", "model": reach}
@@ -161,19 +162,19 @@ def job(
         shutil.copy(Path(__file__).with_name("asking.py"), folder)
         write_spec(folder, spec)
         made = Job(folder, provider, store or str(folder / "store"), f"sk-asking-{uuid.uuid4().hex}")
-        # Before there is anything to reuse.
+        # Plan before any answer could be reused.
         assert made.plan["run"]
         yield made
 
 
 def is_done(row: Row) -> bool:
-    """Whether all cells of the totals are."""
+    """Whether all cells are done."""
     done, total = row["cells"].split("/")
     return bool(done == total)
 
 
 def kill_all(top: Sequence[int]) -> None:
-    """SIGKILL to processes and all below them, by their ids."""
+    """Kill the processes and all their descendants with SIGKILL."""
     found = {process for pid in top for process in _tree(pid)}
     for process in found:
         with contextlib.suppress(psutil.NoSuchProcess):

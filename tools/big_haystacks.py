@@ -1,4 +1,4 @@
-"""Haystacks of our own making, as many and as large as asked: the released format, from a seed, to measure memory with."""
+"""Made-up haystacks in the released format, of any number and size, from a seed, for measuring memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SYLLABLES = tuple(consonant + vowel for consonant in "bdfgklmnprstvz" for vowel 
 
 
 def words_of(rng: random.Random, number: int = 4000) -> list[str]:
-    """A vocabulary: words of two to four syllables."""
+    """A vocabulary of words of two to four syllables."""
     return ["".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(number)]
 
 
@@ -21,7 +21,7 @@ def sentence(rng: random.Random, words: list[str], length: int) -> str:
 
 
 def haystack(seed: int, documents: int = 100, words: int = 750, subtopics: int = 9, insights: int = 6) -> dict[str, Any]:
-    """One haystack as a released file holds it: `words` words a document, each insight said in six to ten documents."""
+    """One haystack as a released file: `words` words per document, and each insight in six to ten documents."""
     rng = random.Random(seed)
     known = words_of(rng)
     said: list[list[tuple[str, str]]] = [[] for _ in range(documents)]
@@ -47,7 +47,7 @@ def haystack(seed: int, documents: int = 100, words: int = 750, subtopics: int =
 
 
 def write_haystacks(folder: Path, number: int, seed: int = 1, **size: int) -> list[Path]:
-    """Write `number` haystacks as files of `folder`; those that are there stay."""
+    """Write `number` haystacks as files in `folder`; existing files are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"made_{seed}_{place:04d}.json" for place in range(number)]
     for place, path in enumerate(paths):

@@ -1,9 +1,9 @@
-"""Budgets that hold: runs with random budgets, faults and SIGKILLs, and what the provider billed each of them.
+"""Tests that budgets hold: runs with random budgets, faults and SIGKILLs, and the provider's bill for each.
 
     python tools/budgets.py --runs 200 --seed 1
 
-64 calls are in flight; the provider counts tokens up to 10 % off ours and leaves usage out of 5 % of its answers. The first
-half of the runs is left alone, the second is killed up to three times and started again until it ends by itself.
+64 calls are in flight; the provider's token counts differ by up to 10 % from ours, and 5 % of its answers lack usage. The first
+half of the runs is not killed. The second half is killed up to three times and restarted until it ends by itself.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from simulated_provider import Simulated, simulated_provider
 SIZES = [1500, 3000, 4500, 6000, 7500]
 """Characters of the prompts."""
 USABLE = {"openai/gpt-fair": 0.97, "openai/gpt-errors": 0.97, "openai/gpt-drops": 0.95, "openai/stranger": 0.92}
-"""Model -> the share of a budget that is billed at least, where there is more to do and nothing is killed.
+"""Model -> the minimum share of the budget that is billed, for a run with more work than its budget pays and no kill.
 
-What is lost (1 % of gpt-drops' calls) is charged at its worst. The stranger's tokenizer has a wide margin, with which answers
-without usage are charged.
+Lost calls (1 % of gpt-drops') are charged their worst case. Answers without usage are charged with the token margin, which is
+wide for the stranger's tokenizer.
 """
 MODELS = tuple(USABLE)
 CHARGED = 0.98
-"""The share of such a budget that is charged at least: what is left over is less than one call."""
+"""The minimum share of such a budget that is charged: the rest is less than one call."""
 PROVIDER = (
     *("--answers", "short", "--latency", "0.03", "--latency-spread", "0.5", "--token-skew", "0.1", "--no-usage", "0.05"),
     *("--limit", "gpt-errors:errors=0.05", "--limit", "gpt-drops:drops=0.01,no_usage=0.06,errors=0.02"),
 )
 WORST_CALLS = (100, 300)
-"""A budget is the worst case of so many calls of mean size."""
+"""A budget is the worst case of this many calls of mean size (minimum, maximum)."""
 MEAN_WORST_MICROS = 4000
 REAL_SHARE = 0.65
-"""What a call costs of its worst case."""
+"""The real price of a call, as a share of its worst case."""
 LONGEST_BEFORE_KILL_S = 1.2
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: its job without the endpoint, and when it is killed, in seconds after it began to ask."""
+    """One run: its job without the endpoint, and the times of its kills, in seconds after its first call."""
 
     name: str
     model: str
@@ -57,13 +57,13 @@ class Plan:
 
     @property
     def exceeds(self) -> bool:
-        """Whether there is more to do than the budget pays, even where every call is answered at its real price."""
+        """Whether the run has more work than its budget pays, even if every call is answered at its real price."""
         return self.calls * MEAN_WORST_MICROS * REAL_SHARE > 1.3 * self.budget_micros
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a run: the provider's bill, its totals in `status` (dollars), and what it said at its end."""
+    """The outcome of a run: the provider's bill, the totals of `status` (dollars), and the run's JSON document."""
 
     plan: Plan
     billed: int
@@ -73,20 +73,20 @@ class Result:
 
     @property
     def share(self) -> float:
-        """Of the budget, what the provider billed."""
+        """The share of the budget that the provider billed."""
         return self.billed / self.plan.budget_micros
 
     @property
     def charged(self) -> int:
-        """What the run's books come to, in micro-dollars."""
+        """The run's charges by its books, in micro-dollars."""
         return round(self.totals["books"] * 1e6)
 
     @property
     def _is_left(self) -> bool:
         return self.plan.exceeds and not self.kills
 
-    def wrongs(self) -> list[str]:
-        """What must not be."""
+    def violations(self) -> list[str]:
+        """The violations of the laws."""
         usd, cells = self.said["usd"], self.said["cells"]
         found = {
             "billed more than the budget": self.billed > self.plan.budget_micros,
@@ -104,13 +104,14 @@ class Result:
 
 
 def plans(runs: int, seed: int) -> list[Plan]:
-    """The first half is not killed; models take turns; one run in eight has less to do than its budget pays."""
+    """The plans of all runs. The first half is not killed; models take turns; one run in eight has less work than its budget
+    pays."""
     made = []
     for number in range(runs):
         chance = random.Random(f"{seed} {number}")
         calls_worth = chance.uniform(*WORST_CALLS)
         share = 0.6 if chance.random() < 1 / 8 else chance.uniform(1.5, 2.5)
-        # After the first kill what is open stays charged, so that later ones find less left to do.
+        # The times are short, because open calls stay charged after a kill: later kills find less work left.
         kills = [chance.uniform(0.0, LONGEST_BEFORE_KILL_S) for _ in range(chance.randint(1, 3))]
         made.append(
             Plan(
@@ -125,7 +126,7 @@ def plans(runs: int, seed: int) -> list[Plan]:
 
 
 def run(plan: Plan, provider: Simulated) -> Result:
-    """Start, kill and start again until it ends by itself."""
+    """Run a plan: start, kill and restart until the run ends by itself."""
     fields: Row = {"name": plan.name, "items": plan.calls, "sizes": SIZES}
     more = ("--budget", str(plan.budget_micros / 1e6), "--executor", "inline")
     killed = 0
@@ -139,18 +140,18 @@ def run(plan: Plan, provider: Simulated) -> Result:
             kill_all([process.pid])
             process.wait()
         one.start(*more).wait(PATIENCE_S)
-        return Result(plan, one.tally()["micros"], one.totals(), killed, one.told())
+        return Result(plan, one.tally()["micros"], one.totals(), killed, one.last_document())
 
 
 @contextmanager
 def results(all_plans: list[Plan], at_once: int = 2) -> Iterator[Iterator[Result]]:
-    """What becomes of each plan, against one provider."""
+    """The results of the plans, against one provider."""
     with simulated_provider(*PROVIDER) as provider, ThreadPoolExecutor(at_once) as pool:
         yield pool.map(lambda plan: run(plan, provider), all_plans)
 
 
-def told(name: str, shares: list[float]) -> str:
-    """Least, median and most of some shares."""
+def range_line(name: str, shares: list[float]) -> str:
+    """The minimum, median and maximum of some shares."""
     if not shares:
         return f"{name:34}{0:5}"
     numbers = (min(shares), statistics.median(shares), max(shares))
@@ -167,21 +168,21 @@ def main() -> int:
     with results(plans(asked.runs, asked.seed), asked.at_once) as coming:
         for result in coming:
             found.append(result)
-            for wrong in result.wrongs():
+            for wrong in result.violations():
                 print(f"WRONG: {wrong}: {result}\n  {result.said}", flush=True)
             print(f"{len(found)} of {asked.runs}: {result.share:.2%}", file=sys.stderr, flush=True)
-    n_wrong = sum(bool(result.wrongs()) for result in found)
+    n_wrong = sum(bool(result.violations()) for result in found)
     print(
         f"{len(found)} runs, {sum(result.kills for result in found)} kills: {n_wrong} with something wrong; billed of the budget:"
     )
     print(f"{'':34}{'runs':>5}{'least':>9}{'median':>9}{'most':>9}")
-    print(told("all", [result.share for result in found]))
+    print(range_line("all", [result.share for result in found]))
     full = [result for result in found if result.plan.exceeds]
-    print(told("killed, more to do", [result.share for result in full if result.kills]))
-    print(told("left alone, more to do: charged", [one.charged / one.plan.budget_micros for one in full if not one.kills]))
+    print(range_line("killed, more to do", [result.share for result in full if result.kills]))
+    print(range_line("left alone, more to do: charged", [one.charged / one.plan.budget_micros for one in full if not one.kills]))
     for model in MODELS:
         shares = [result.share for result in full if not result.kills and result.plan.model == model]
-        print(told(f"left alone, {model}", shares))
+        print(range_line(f"left alone, {model}", shares))
     return 1 if n_wrong else 0
 
 

@@ -1,10 +1,11 @@
-"""How often `compare` says that equal systems differ, and how many true differences it finds: Holm's correction beside max-T.
+"""How often `compare` reports that equal systems differ, and how many true differences it finds: Holm's correction and max-T.
 
     python tools/compare_errors.py --systems 5 25 78 --experiments 2000 500 200
 
-Scores vary by query (standard deviation 0.1, the same for all systems) and by system and query (0.1), within 0 and 1. Null: all
-systems are equal. Else three fifths are, and the others are up to 30 points better. Complete: 18 queries in two haystacks.
-Missing: 54 in six; every system lacks one query (1.9 %) at random, and the first, one of the equal ones, lacks the hardest half.
+Scores are between 0 and 1. They vary by query (standard deviation 0.1, the same for all systems) and by system and query (0.1).
+In the null case all systems are equal; in the other, three fifths are equal and the others are up to 30 points better. Complete
+data have 18 queries in two haystacks. Data with gaps have 54 queries in six haystacks: every system lacks one query (1.9 %) at
+random, and the first, one of the equal ones, lacks the hardest half.
 Prints the table of docs/how-to/compare.md. Max-T is what `compare` does not use: single-step, with critical values from
 random rotations (Langsrud, 2005) of the systems' residuals.
 """
@@ -25,7 +26,7 @@ EACH, NOISE, BETWEEN, DRAWS = 9, 0.1, 0.05, 1000
 
 @dataclass(frozen=True)
 class Design:
-    """What is simulated."""
+    """A simulated table."""
 
     systems: int
     haystacks: int = 2
@@ -37,8 +38,9 @@ class Design:
 
 @dataclass(frozen=True)
 class Rates:
-    """Of experiments in which some pair of equal systems differs: their number, by Holm and by max-T. Shares: of pairs that truly
-    differ and are found, by each; of experiments in which every interval holds the truth; of intervals that do."""
+    """The results of a design. Numbers of experiments in which some pair of equal systems differs, by Holm and by max-T. Shares
+    of the truly different pairs that each finds, of experiments in which every interval holds the truth, and of intervals that
+    do."""
 
     wrong: tuple[int, int]
     found: tuple[float, float]
@@ -46,8 +48,8 @@ class Rates:
     single: float
 
 
-def measured(design: Design, experiments: int) -> Rates:
-    """The rates over so many experiments."""
+def measure(design: Design, experiments: int) -> Rates:
+    """The rates over this many experiments."""
     rng = np.random.default_rng([design.systems, design.haystacks, design.null, design.missing, design.skewed])
     haystacks = np.repeat(np.arange(design.haystacks), EACH)
     equal = design.systems if design.null else -(-3 * design.systems // 5)
@@ -56,7 +58,7 @@ def measured(design: Design, experiments: int) -> Rates:
     true = truth[pairs[:, 0]] - truth[pairs[:, 1]]
     wrong, found, holds = [], [], []
     for _ in range(experiments):
-        observed = drawn(design, truth, haystacks, rng)
+        observed = draw_scores(design, truth, haystacks, rng)
         paired = Paired([f"h{one:03}" for one in haystacks], design.over)
         told = paired.differences(observed, [*map(tuple, pairs)], most=1.0)
         low, high, p, adjusted = told.select("low", "high", "p", "p_adjusted").fill_null(1.0).to_numpy().T
@@ -71,8 +73,8 @@ def measured(design: Design, experiments: int) -> Rates:
     return Rates((int(counts[0]), int(counts[1])), (float(power[0]), float(power[1])), float(all_hold), float(single))
 
 
-def drawn(design: Design, truth: np.ndarray, haystacks: np.ndarray, rng: np.random.Generator) -> Observed:
-    """The scores of one experiment."""
+def draw_scores(design: Design, truth: np.ndarray, haystacks: np.ndarray, rng: np.random.Generator) -> Observed:
+    """Draw the scores of one experiment."""
     shape = len(haystacks), len(truth)
     noise = rng.exponential(size=shape) - 1 if design.skewed else rng.standard_normal(shape)
     values = 0.35 + truth + rng.normal(0, NOISE, (shape[0], 1)) + NOISE * noise
@@ -87,7 +89,7 @@ def drawn(design: Design, truth: np.ndarray, haystacks: np.ndarray, rng: np.rand
 
 
 def max_t(values: np.ndarray, haystacks: np.ndarray, pairs: np.ndarray, rng: np.random.Generator) -> float:
-    """The p-value below which a pair differs: no draw of equal systems has a lower one among its pairs in 95 % of cases."""
+    """The p-value below which a pair differs: in 95 % of draws of equal systems, no pair has a lower one."""
     within = np.equal.outer(haystacks, np.unique(haystacks)) / np.sqrt(EACH)
     residuals = values[:, pairs[:, 0]] - values[:, pairs[:, 1]]
     for own in within.T > 0:
@@ -108,7 +110,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for missing in (False, True):
         for systems, n in zip(arguments.systems, arguments.experiments, strict=True):
-            null, real = (measured(Design(systems, 6 if missing else 2, one, missing), n) for one in (True, False))
+            null, real = (measure(Design(systems, 6 if missing else 2, one, missing), n) for one in (True, False))
             wrong = [f"{count} of {n:,}" for count in null.wrong]
             shares = [f"{100 * share:.1f}" for share in (*real.found, min(null.all_hold, real.all_hold))]
             print("|", " | ".join(("missing" if missing else "complete", str(systems), *wrong, *shares)), "|", flush=True)

@@ -1,8 +1,9 @@
-"""The offline evaluators of information coverage against what people said: `python tools/coverage_evaluators.py DATA`.
+"""Compares the offline evaluators of information coverage with people's annotations: `python tools/coverage_evaluators.py DATA`.
 
-DATA is the folder of released data. Haystacks: of each pair of document and subtopic, whether a chunk of the document is needed,
-against the annotated insights. ODSum's meetings: abstracts as references, the gold documents among six others each time; what is
-needed should lie in the gold ones (`precision`, beside their share of all chunks, `by_chance`), and all of them should be found.
+DATA is the folder of released data. Haystacks: for each pair of document and subtopic, whether a chunk of the document is needed
+is compared with the annotated insights. ODSum's meetings: abstracts are the references, and the gold documents are mixed with six
+others. The needed chunks should be in the gold documents (`precision`; `by_chance` is the share of all chunks that is in them),
+and all gold documents should be found.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def cut(text: str) -> list[str]:
 
 
 def needed(evaluator: Any, documents: Sequence[Sequence[str]], query: str, references: Sequence[str]) -> list[list[bool]]:
-    """Verdicts, document by document."""
+    """The verdicts, document by document."""
     passages = [one for document in documents for one in document]
     told = iter(verdicts(evaluator.answer(Request("m", whole_question(passages, query, references)))))
     return [[next(told) for _ in document] for document in documents]
@@ -79,7 +80,7 @@ def of_meetings(folder: Path, evaluator: Any, n: int, seed: int) -> dict[str, An
     }
 
 
-def measured(
+def measure_evaluator(
     data: Path, evaluator: Any, haystacks: Sequence[str] = ("topic_news1", "topic_news2"), meetings: int = 60, seed: int = 11
 ) -> Iterator[dict[str, Any]]:
     for name in haystacks:
@@ -90,7 +91,7 @@ def measured(
 if __name__ == "__main__":
     chosen = {one.name: one for one in (LexicalCoverage, EmbeddedCoverage)}
     for name in sys.argv[2:] or list(chosen):
-        for row in measured(Path(sys.argv[1]), chosen[name]()):
+        for row in measure_evaluator(Path(sys.argv[1]), chosen[name]()):
             print(
                 json.dumps({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}),
                 flush=True,

@@ -1,23 +1,23 @@
-"""How the difficulty of synthesized haystacks moves the score of `offline/support`, one knob at a time.
+"""Measures how the difficulty of synthesized haystacks changes the score of `offline/support`, one knob at a time.
 
     python tools/difficulty.py --json FILE                                                       # minutes
     python tools/difficulty.py --subtopics 9 --insights 7 --documents 100 --words 750 --seeds 2  # the paper's size
 
 Each value of a knob is set in haystacks of every domain and of seeds 1..N (a topic each), written by `offline/writer`, summarized
-by `offline/support` and judged by `offline/judge`, in this process. The other knobs stay at their defaults, but for the documents
-per insight: left to the domain, they would fall as insights are added, so that two knobs would turn at once. The retrievers:
-`full` shows the whole haystack, so that nothing but the haystack changes; `bm25` and `oracle` show the paper's share of it (15k
-tokens of 100 documents of 750 words: a fifth of a token a word). There citation recall falls as insights are in more documents
-than are shown, whatever the summarizer does; and there distractors crowd out what is asked about, while over the whole haystack
-they take the place of filler and of other subtopics' statements, which mislead as much. So distractors are held to what `oracle`
-shows, the other knobs to the whole haystack.
+by `offline/support` and judged by `offline/judge`, in this process. The other knobs keep their defaults. Only the documents per
+insight are fixed: by the domain's default they would fall as insights are added, and two knobs would change. The retriever `full`
+shows the whole haystack, so that only the haystack changes. `bm25` and `oracle` show the paper's share of it (15k tokens of 100
+documents of 750 words: a fifth of a token per word). With these two, citation recall falls when insights are in more documents
+than are shown, for any summarizer, and distractors displace relevant text. In the whole haystack, distractors replace filler and
+statements of other subtopics, which mislead as much. So distractors are judged by `oracle`, and the other knobs by the whole
+haystack.
 
-Of each value and retriever: the scores in percent with their 95 % intervals, as `score` gives them (cluster bootstrap over
-queries within topics); and `told`: the share of insights that the summaries tell with every number and name, as documents are
-checked, which tells the sides of a conflict apart where `offline/judge` does not. Of each knob and retriever: Spearman's
-correlation of the joint score with the knob's value, over values and over all haystacks, and the joint score's change from the
-first value to the last, of each haystack that both have, with its 95 % interval (bootstrap over haystacks). Exit code 1 where
-that change is not surely in the expected direction for the retriever that the knob is held to.
+For each value and retriever, it prints the scores in percent with their 95 % intervals, as `score` does, and `told`: the share of
+insights that the summaries state with every number and name. `told` uses the checks of documents, which distinguish the sides of
+a conflict, unlike `offline/judge`. For each knob and retriever, it prints Spearman's correlation of the joint score with the
+knob's value, over values and over all haystacks, and the change of the joint score from the first value to the last over the
+haystacks that both have, with its 95 % interval (bootstrap over haystacks). The exit code is 1 if that change is not certainly in
+the expected direction for the retriever by which the knob is judged.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from summhay_ray.synth.making.domains import domain_names
 WHOLE = "full"
 FIGURES = ("coverage", "citation_precision", "citation_recall", "joint")
 LEAST = 5
-"""Documents that hold an insight at least, where so many hold it on average."""
+"""Minimum number of documents per insight, if the average allows it."""
 RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A field of the difficulty, the values tried from the first to the last, and whether the score is to rise with them."""
+    """A field of the difficulty, its values in order, and whether the score should rise with them."""
 
     name: str
     values: tuple[int, ...]
     rises: bool
     retriever: str = WHOLE
-    """Where the score is held to it."""
+    """The retriever by which the knob is judged."""
 
 
 KNOBS = (
@@ -70,7 +70,7 @@ KNOBS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """What is made and how it is shown, whatever the knob."""
+    """The haystacks and contexts, for all knobs."""
 
     domains: tuple[str, ...] = ("conversation", "news")
     seeds: tuple[int, ...] = (1, 2)
@@ -96,17 +96,18 @@ class Scores:
     pooled: Mapping[str, float | None]
     ci: Mapping[str, tuple[float, float]]
     joint: Mapping[str, float]
-    """Name of the haystack -> its joint score."""
+    """Name of a haystack -> its joint score."""
 
 
-def measured(setting: Setting, **turned: int) -> dict[str, Scores]:
-    """Retriever -> the scores at this difficulty, of the haystacks that could be made. Raises RuntimeError if one is missing."""
+def measure(setting: Setting, **turned: int) -> dict[str, Scores]:
+    """Retriever -> the scores at this difficulty, over the haystacks that could be made. Raises RuntimeError if one is
+    missing."""
     difficulty = {**setting.difficulty, **turned}
     difficulty["least"] = min(LEAST, difficulty["documents_per_insight"])
     places = [(domain, seed) for seed in setting.seeds for domain in setting.domains]
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
-        entries = [made(setting, *place, store, difficulty) for place in places]
+        entries = [make_haystack(setting, *place, store, difficulty) for place in places]
         spec = {
             "haystacks": list(filter(None, entries)),
             "retrievers": list(setting.retrievers),
@@ -115,12 +116,12 @@ def measured(setting: Setting, **turned: int) -> dict[str, Scores]:
             "judges": ["offline/judge"],
         }
         run = store.run(api.run(spec, store.uri, executor="inline").run)
-        result, whole = score_run(run), told(run)
+        result, whole = score_run(run), stated_shares(run)
     return {one.retriever: scores_of(one, result, whole[one.retriever]) for one in result.systems}
 
 
 def scores_of(system: SystemScore, result: ScoreResult, whole: float) -> Scores:
-    """The scores of one system. Raises RuntimeError where one is missing."""
+    """The scores of one system. Raises RuntimeError if they are missing."""
     if system.n_scored != system.n_expected:
         raise RuntimeError(f"{system.n_scored} of {system.n_expected} insights were scored with {system.retriever}")
     joint = {
@@ -135,22 +136,22 @@ def scores_of(system: SystemScore, result: ScoreResult, whole: float) -> Scores:
     )
 
 
-def told(run: RunStore) -> dict[str, float]:
-    """Retriever -> share of the insights that a summary tells with every number and name, as documents are checked."""
+def stated_shares(run: RunStore) -> dict[str, float]:
+    """Retriever -> share of the insights that a summary states with every number and name, checked as in documents."""
     texts: dict[tuple[str, str], list[str]] = {}
     for row in run.table("insights").iter_rows(named=True):
         texts.setdefault((row["haystack_id"], row["subtopic_id"]), []).append(row["text"])
     found: dict[str, list[bool]] = {}
     for row in run.table("summaries").iter_rows(named=True):
         insights = texts[row["haystack_id"], row["subtopic_id"]]
-        # A citation is no number of the insight.
+        # Citations are not numbers of the insight.
         bullets = "\n".join(bullet.rsplit(" [", 1)[0] if bullet.endswith("]") else bullet for bullet in row["bullets"])
         found.setdefault(row["retriever"], []).extend(verdict.found for verdict in Presence(insights).of(bullets))
     return {retriever: sum(shares) / len(shares) for retriever, shares in found.items()}
 
 
-def made(setting: Setting, domain: str, seed: int, store: Store, difficulty: Mapping[str, int]) -> str:
-    """The entry of the haystack of one domain and seed; empty, with a line on stderr, where there is none.
+def make_haystack(setting: Setting, domain: str, seed: int, store: Store, difficulty: Mapping[str, int]) -> str:
+    """The entry of the haystack of one domain and seed; empty, with a line on stderr, if it could not be made.
 
     The seed's topic is the same in every domain and at every difficulty.
     """
@@ -166,18 +167,18 @@ def made(setting: Setting, domain: str, seed: int, store: Store, difficulty: Map
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What a knob does to the joint score by one retriever."""
+    """The effect of a knob on the joint score by one retriever."""
 
     retriever: str
     spearman_of_values: float | None
     spearman_of_haystacks: float | None
     change: float
-    """From the first value to the last: the mean over haystacks."""
+    """The change from the first value to the last: the mean over haystacks."""
     change_ci: tuple[float, float] | None
-    """None for a single haystack, which shows no spread."""
+    """None for a single haystack, which has no spread."""
 
     def holds(self, rises: bool) -> bool:
-        """Whether the score surely moves in the expected direction."""
+        """Whether the score certainly changes in the expected direction."""
         if self.change_ci is None:
             return False
         return self.change_ci[0] > 0 if rises else self.change_ci[1] < 0
@@ -201,7 +202,7 @@ def trend(points: Mapping[int, Scores]) -> Trend:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One knob turned: retriever -> value -> scores, and retriever -> trend."""
+    """The results of one knob: retriever -> value -> scores, and retriever -> trend."""
 
     knob: Knob
     points: Mapping[str, Mapping[int, Scores]]
@@ -209,11 +210,11 @@ class Sweep:
 
     @property
     def holds(self) -> bool:
-        """Whether the score surely moves in the expected direction."""
+        """Whether the score certainly changes in the expected direction."""
         return self.trends[self.knob.retriever].holds(self.knob.rises)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The results as JSON."""
         points = [{"value": value, **asdict(scores)} for by_value in self.points.values() for value, scores in by_value.items()]
         return {
             **asdict(self.knob),
@@ -224,7 +225,7 @@ class Sweep:
 
 
 def sweep(knob: Knob, setting: Setting, known: dict[str, dict[str, Scores]] | None = None) -> Sweep:
-    """The knob turned from its first value to its last. `known`: what was measured already, by difficulty; it is added to."""
+    """Measure each value of a knob. `known`: scores by difficulty that were measured already; new ones are added."""
     kept = {} if known is None else known
     points: dict[str, dict[int, Scores]] = {name: {} for name in setting.retrievers}
     for value in knob.values:
@@ -232,13 +233,13 @@ def sweep(knob: Knob, setting: Setting, known: dict[str, dict[str, Scores]] | No
             {"paraphrase": 1, "distractors": 0, "conflicts": 0, **setting.difficulty, knob.name: value}, sort_keys=True
         )
         if place not in kept:
-            kept[place] = measured(setting, **{knob.name: value})
+            kept[place] = measure(setting, **{knob.name: value})
         for name, scores in kept[place].items():
             points[name][value] = scores
     return Sweep(knob, points, {name: trend(by_value) for name, by_value in points.items()})
 
 
-def shown(one: Sweep) -> str:
+def knob_table(one: Sweep) -> str:
     """The table of a knob, in Markdown."""
     heads = (
         "retriever",
@@ -275,7 +276,7 @@ def shown(one: Sweep) -> str:
 
 
 def figure(scores: Scores, name: str) -> str:
-    """A score in percent with its interval, where it has one."""
+    """A score in percent, with its interval if there is one."""
     value, interval = scores.pooled[name], scores.ci.get(name)
     if value is None:
         return "-"
@@ -283,7 +284,7 @@ def figure(scores: Scores, name: str) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A correlation, or that there is none."""
+    """A correlation as text; a dash without one."""
     return "-" if value is None else f"{value:+.2f}"
 
 
@@ -310,7 +311,7 @@ def main() -> int:
                 sweeps.append(sweep(knob, setting, known))
             except UserError as problem:
                 parser.error(str(problem))
-            print(shown(sweeps[-1]), flush=True)
+            print(knob_table(sweeps[-1]), flush=True)
     seconds = round(time.monotonic() - began, 1)
     print(f"{len(setting.domains)} domains x {len(setting.seeds)} seeds at each value, haystacks of {shape}, {seconds} s")
     if asked.json:

@@ -1,10 +1,11 @@
-"""The fault matrix: real runs whose drivers, workers and nodes are killed, some before or after a write, on disk and on S3.
+"""Runs whose drivers, workers and nodes are killed, some before or after a write, on disk and on S3.
 
     python tools/faults.py --store s3 --drivers 100 --workers 50 --nodes 10 --steps 2
 
-Prints one JSON line: what was killed, whether the tables equal an unkilled run's by hash, rows lost or doubled, and calls that
-the provider served twice beside those that were open at the kills. The steps are the kinds of objects that an unkilled run
-writes: a driver dies before and after one of each, in a store of its own, whose run then ends; `steps` says the same of each.
+Prints one JSON line: the kills, whether the tables equal those of an unkilled run by hash, lost or repeated rows, the calls that
+the provider served twice, and the calls that were open at the kills. A step is a kind of object that an unkilled run writes. For
+each step, a driver dies before and after one such write, in a separate store whose run is then finished; `steps` has the same
+figures for each.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ from s3_servers import S3Server, environment, serving
 from simulated_provider import KEY, Simulated, simulated_provider
 
 SETTLED_S = 2.5
-"""So long after a driver's SIGKILL, nothing that was sent before it is still on its way."""
+"""This long after a driver's SIGKILL, none of its requests is still on its way."""
 
 WRITES = ("PUT", "POST", "DELETE")
 NUMBERS = r"[0-9a-f]{6,}|[0-9]+"
 DURABLE_S = 0.5
-"""So long after its reply has come, an answer is durable."""
+"""This long after its reply, an answer is durable."""
 
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 TRIES = 3
 
 
 def spec_of(base: str, judges: int, at_once: int = 4) -> dict[str, Any]:
-    """About 220 calls a judge, of which so many are in flight at once, and 64 summaries; every call is another one."""
+    """About 220 calls per judge, all different, with the given number in flight, and 64 summaries."""
     known = {"api_base": base, "api_key_env": "FAULTS_KEY", "price": PRICE}
     names = [f"openai/judge-{number:02}" for number in range(judges)]
     return {
@@ -63,7 +64,7 @@ def spec_of(base: str, judges: int, at_once: int = 4) -> dict[str, Any]:
 
 @dataclass
 class Tolls:
-    """What was killed, and which calls were open then: sent, and not durable yet."""
+    """The kills, and the calls that were open then: sent and not durable yet."""
 
     drivers: int = 0
     workers: int = 0
@@ -74,7 +75,7 @@ class Tolls:
 
 @dataclass
 class Stage:
-    """One store, one provider, and what may die there."""
+    """A store and a provider, and the processes that may be killed."""
 
     provider: Simulated
     spec: Path
@@ -85,10 +86,10 @@ class Stage:
     executor: str = "ray"
     tolls: Tolls = field(default_factory=Tolls)
     said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-    """What the last driver said: more than a pipe holds."""
+    """The stderr of the last driver, in a file, since it may exceed a pipe."""
 
     def driver(self) -> subprocess.Popen[bytes]:
-        """A run in the background."""
+        """Start a run in the background."""
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 (read when the driver has ended)
         return start(
             self.spec,
@@ -98,11 +99,11 @@ class Stage:
         )
 
     def served(self) -> int:
-        """Calls that the provider was asked so far."""
+        """The number of calls that the provider has received."""
         return int(self.provider.stats()["served"])
 
     def wait(self, process: subprocess.Popen[bytes], served: int) -> bool:
-        """Wait until the provider has served so many; False where the run ended before."""
+        """Wait until the provider has served `n` calls; False if the run ends first."""
         while self.served() < served:
             if process.poll() is not None:
                 return False
@@ -110,12 +111,12 @@ class Stage:
         return True
 
     def note_open(self, at: float) -> None:
-        """Count the calls that had been sent by then, and whose answers need not have been durable."""
+        """Count the calls that were sent before this moment and whose answers may not be durable."""
         calls = self.provider.calls()
         self.tolls.open_calls += sum(call["time"] <= at and (not call["done"] or call["done"] > at - DURABLE_S) for call in calls)
 
     def kill_driver(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGKILL, and what comes after it."""
+        """Kill the driver, and note the open and late calls."""
         killed = time.time()
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -125,7 +126,7 @@ class Stage:
         self.tolls.late_s.append(max((call["time"] for call in self.provider.calls()), default=killed) - killed)
 
     def kill_worker(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGKILL to one of the workers that call."""
+        """Kill one of the workers that make calls."""
         top = os.getpid() if self.cluster else process.pid
         found = [pid for pid, title in descendants(top) if "WorkerActor" in title]
         if found:
@@ -134,7 +135,7 @@ class Stage:
             self.tolls.workers += 1
 
     def kill_node(self) -> None:
-        """SIGKILL to a raylet and all of its node; another, with another disk, takes its place."""
+        """Kill a raylet and all processes of its node; a new node with another disk replaces it."""
         nodes = [node for node in self.cluster.worker_nodes if node is not self.cluster.head_node]
         self.note_open(time.time())
         self.cluster.remove_node(self.random.choice(nodes), allow_graceful=False)
@@ -142,7 +143,7 @@ class Stage:
         add_node(self.cluster)
 
     def die_at(self, process: subprocess.Popen[bytes], step: tuple[str, str], after: bool) -> None:
-        """Kill the driver when the proxy sees the step, and start it again."""
+        """Kill the driver when the proxy sees the step, and restart it."""
         assert self.proxy is not None
         struck: list[float] = []
 
@@ -160,14 +161,15 @@ class Stage:
         self.end(self.driver())
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the end of the run, which must be a good one."""
+        """Wait for the end of the run. Raises RuntimeError if it failed."""
         if process.wait():
             self.said.seek(0)
             raise RuntimeError(f"the last run ended with {process.returncode}: {self.said.read().decode()[-2000:]}")
 
 
 def steps_of(proxy: FaultProxy) -> list[tuple[str, str]]:
-    """(method, regex of the key) of each kind of write, as first seen: numbers and hashes in a key make no other kind."""
+    """(method, regex of the key) of each kind of write, in order of first use. Keys that differ only in numbers and hashes are
+    one kind."""
     kinds = dict.fromkeys(
         (seen.method, "#".join(map(re.escape, re.split(NUMBERS, seen.key.partition("/")[2]))))
         for seen in proxy.requests
@@ -177,12 +179,12 @@ def steps_of(proxy: FaultProxy) -> list[tuple[str, str]]:
 
 
 def add_node(cluster: Any) -> None:
-    """A node of its own."""
+    """Add a node."""
     for left in reversed(range(TRIES)):
         try:
             cluster.add_node(num_cpus=1)
             return
-        # Ray gives a node 30 s to start, which a busy machine exceeds, and raises nothing narrower.
+        # Ray gives a node 30 s to start, which a busy machine exceeds, and raises a bare Exception.
         except Exception:
             if not left:
                 raise
@@ -190,7 +192,7 @@ def add_node(cluster: Any) -> None:
 
 @contextlib.contextmanager
 def cluster_of(nodes: int) -> Iterator[Any]:
-    """A head without CPUs to spare for cells, and nodes beside it."""
+    """A cluster of a head without CPUs for cells, and nodes."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -204,7 +206,7 @@ def cluster_of(nodes: int) -> Iterator[Any]:
 
 
 def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
-    """Kill what is to be killed, spread over the run, until it is done or nothing is left to kill."""
+    """Kill the given numbers of processes, spread over the run, until the run is done or all kills are done."""
     left = {"driver": kills.drivers, "worker": kills.workers, "node": kills.nodes if stage.cluster else 0}
     apart = max(2, calls // (2 + max(1, sum(left.values()))))
     process = stage.driver()
@@ -245,7 +247,7 @@ def play_steps(provider: Simulated, spec: Path, server: S3Server, proxy: FaultPr
 
 
 def report_of(stage: Stage, clean: dict[str, Any]) -> dict[str, Any]:
-    """What became of it, beside the tables of the run that nothing happened to."""
+    """The figures of a run, compared with the tables of an undisturbed run."""
     before, distinct = stage.served(), stage.provider.stats()["prompts"]
     again = summhay("run", stage.spec, "--store", stage.store, "--executor", "inline")
     tables = summhay("status", again["run"], "--store", stage.store)["tables"]

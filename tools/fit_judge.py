@@ -1,4 +1,4 @@
-"""Fits `offline/judge` to people's judgments, and prints how well it agrees with them on topics that it was not fitted to.
+"""Fits `offline/judge` to people's judgments, and prints its agreement with them on held-out topics.
 
     python tools/fit_judge.py judge_annotations.json [--out offline_judge.json] [--released topic_*.json]
 
@@ -22,7 +22,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.judge import bench
 from summhay_ray.judge.annotations import AnnotatedSummary, load_summaries
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.fit import Measured, fitted, held_out, measure
+from summhay_ray.judge.fit import Measured, fit_parameters, held_out, measure
 from summhay_ray.judge.offline import ALONE, TOGETHER, Coefficients, Parameters, Rated, rate
 from summhay_ray.metrics import pearson
 from summhay_ray.records import COVERAGE_VALUE
@@ -41,7 +41,7 @@ Ratings = Sequence[Sequence[Rated]]
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """The judgment of one insight against a summary's bullets, by a person or a stored judge."""
+    """One judgment of an insight in a summary, by a person or a stored judge."""
 
     topic: str
     insight: str
@@ -49,11 +49,12 @@ class Annotated:
     coverage: float
     """0, 0.5 or 1."""
     bullet: int | None
-    """The bullet that covers the insight, from 1; None where it is not covered or none was named."""
+    """The bullet that covers the insight, from 1; None if it is not covered or no bullet was named."""
 
 
 def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]) -> tuple[str, dict[str, float | None]]:
-    """The report's text, and the figures for the fitted file. `ratings`: first those asked together, then those asked alone."""
+    """The report's text, and the figures for the fitted file. `ratings`: those of insights judged together, then those judged
+    alone."""
     together, alone = (verdicts(rows) for rows in ratings.values())
     width = max(map(len, ratings))
     lines = [
@@ -147,7 +148,7 @@ def _entry(coefficients: Coefficients, names: Sequence[str]) -> dict[str, Any]:
 
 
 def load_released(path: Path) -> list[Annotated]:
-    """The judgments that a released haystack stores (GPT-4o's, `eval_summaries`), as if people had made them."""
+    """The judgments stored in a released haystack (GPT-4o's, `eval_summaries`), in the form of people's."""
     haystack = json.loads(path.read_bytes())
     pairs = []
     for subtopic in haystack["subtopics"]:
@@ -162,7 +163,7 @@ def load_released(path: Path) -> list[Annotated]:
 
 
 def _against(path: Path) -> str:
-    """The shipped judge's agreement with the judgments stored in a released haystack, and its time."""
+    """The shipped judge's agreement with the judgments in a released haystack, and its time."""
     pairs = load_released(path)
     start = time.perf_counter()
     ratings: list[Rated] = []
@@ -176,7 +177,7 @@ def _against(path: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints held-out figures, and writes the fitted JSON where `--out` names a file."""
+    """Print held-out figures; write the fitted JSON if `--out` names a file."""
     parser = argparse.ArgumentParser(description="Fits offline/judge to people.")
     parser.add_argument("annotations", type=Path, metavar="ANNOTATIONS.json", help="people's judgments, as SummHay released them")
     parser.add_argument("--out", type=Path, help="where to write the fitted JSON (judge/offline_judge.json is what ships)")
@@ -184,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         measured = measure(load_summaries(options.annotations))
-        parameters = fitted(measured)
+        parameters = fit_parameters(measured)
         ratings = {"offline": held_out(measured), "offline, alone": held_out(measured, together=False)}
     except (OSError, ValueError, LookupError, UserError) as error:
         sys.stderr.write(f"{error}\n")

@@ -1,4 +1,4 @@
-"""Fits the free support judge's model for a few documents to claims that people labelled, and measures it on other sources.
+"""Fits the free support judge's model for few documents to claims that people labelled, and measures it on other sources.
 
     python tools/fit_support.py claims.jsonl [--out lexical_model.json]
 
@@ -31,7 +31,7 @@ HALVES = 20
 
 
 def fit(values: Floats, labels: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
-    """The weights and the intercept of the penalized maximum-likelihood fit; both kinds of label have the same weight in all."""
+    """The weights and the intercept of the penalized maximum-likelihood fit; both kinds of label have the same total weight."""
     mean, spread = values.mean(axis=0), np.maximum(values.std(axis=0), 1e-9)
     scaled, signs = (values - mean) / spread, np.where(labels, 1.0, -1.0)
     shares = np.where(labels, 0.5 / labels.mean(), 0.5 / (1 - labels.mean()))
@@ -47,13 +47,13 @@ def fit(values: Floats, labels: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
 
 
 def predict(model: tuple[Floats, float], claims: Sequence[Floats]) -> Floats:
-    """The value of each claim: the largest of its references'."""
+    """The value of each claim: the largest value of its references."""
     weights, intercept = model
     return np.array([(1 / (1 + np.exp(-(one @ weights + intercept)))).max() for one in claims])
 
 
 def figures(values: Floats, labels: npt.NDArray[np.bool_]) -> str:
-    """AUC, balanced accuracy at 0.5, and the share that is called supported."""
+    """AUC, balanced accuracy at 0.5, and the share of claims with a value of at least 0.5."""
     scores = binary_scores(values.tolist(), labels.tolist())
     return (
         f"AUC {scores.auc:.3f}  balanced accuracy {scores.balanced_accuracy:.3f}  called supported {scores.called_positive:.2f}"
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pairs = read_claim_labels(options.claims)
     sources, labels = np.array([source for source, _ in pairs]), np.array([label for _, label in pairs])
     claims = [np.array(SupportIndex(row["references"]).features_of_few(row["claim"])) for row in rows]
-    # The reference that shares most with the claim stands for it in the fit.
+    # The fit uses the reference that shares most words with the claim.
     best = np.array([one[one[:, 0].argmax()] for one in claims])
 
     def held_out(taken: npt.NDArray[np.bool_]) -> Floats:

@@ -1,4 +1,4 @@
-"""Whole runs against bare loops, in turn, on the same simulated endpoint: a grid of real calls, and its re-judging.
+"""Compares the speed of whole runs with that of bare loops on the same simulated endpoint: a grid of calls, and its re-judging.
 
     python tools/grid_speed.py --data shared/data/summhay                    # both, inline and on Ray, three rounds
     python tools/grid_speed.py --data shared/data/summhay --what grid
@@ -71,8 +71,9 @@ def spec_of(folder: Path, data: Path, provider: Simulated) -> Path:
     return write_spec(folder, fields)
 
 
-def timed(provider: Simulated, command: list[str]) -> dict[str, float]:
-    """Run a command; from the provider's books: calls, calls a second, and the seconds before the first one."""
+def run_timed(provider: Simulated, command: list[str]) -> dict[str, float]:
+    """Run a command. Returns, from the provider's books, the calls, the calls per second, and the seconds before the first
+    call."""
     provider.reset()
     began = time.time()
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
@@ -84,34 +85,35 @@ def timed(provider: Simulated, command: list[str]) -> dict[str, float]:
     return {"calls": len(times), "per_s": len(times) / (last - first), "first_s": first - began, "whole_s": whole}
 
 
-def bare(provider: Simulated, *loops: tuple[str, int, int, int, int]) -> dict[str, float]:
-    """The speed of bare loops beside each other: (model, calls, characters of a prompt, in flight, how often a prompt comes)."""
-    return timed(provider, [sys.executable, "-c", BARE.replace("KEY", KEY), provider.base, json.dumps(loops)])
+def bare_loops(provider: Simulated, *loops: tuple[str, int, int, int, int]) -> dict[str, float]:
+    """The speed of concurrent bare loops: (model, calls, characters of a prompt, calls in flight, repeats of a prompt) of
+    each."""
+    return run_timed(provider, [sys.executable, "-c", BARE.replace("KEY", KEY), provider.base, json.dumps(loops)])
 
 
-def measured_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]) -> tuple[dict[str, float], ...]:
-    """The grid's speed and the bare loops'."""
-    ours = timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *told])
+def measure_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]) -> tuple[dict[str, float], ...]:
+    """The speed of the grid and of the bare loops."""
+    ours = run_timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *told])
     served = Counter(call["model"] for call in provider.calls())
     judged = served.pop("judges")
     loops = ("writes", served.total(), SUMMARY_SIZE, 64, len(MODELS)), ("judges", judged, JUDGE_SIZE, 64, 1)
-    return ours, bare(provider, *loops)
+    return ours, bare_loops(provider, *loops)
 
 
-def measured_rejudge(
+def measure_rejudge(
     folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]
 ) -> tuple[dict[str, float], ...]:
-    """The re-judging's speed and the bare loop's."""
+    """The speed of the re-judging and of the bare loop."""
     files = [str(asked.data / f"topic_news{number}.json") for number in (1, 2)]
     imported = subprocess.run([str(SUMMHAY), "import", *files, *told[:2], "--json"], capture_output=True, check=True)
     run = json.loads(imported.stdout)["run"]
     judge = {"model": "openai/again", "api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0, "max_tokens": 100}
     spec = write_spec(folder, {"judges": [judge], "limits": {"openai/again": {"concurrency": asked.in_flight}}})
-    ours = timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(spec), *told])
-    return ours, bare(provider, ("again", int(ours["calls"]), JUDGE_SIZE, asked.in_flight, 1))
+    ours = run_timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(spec), *told])
+    return ours, bare_loops(provider, ("again", int(ours["calls"]), JUDGE_SIZE, asked.in_flight, 1))
 
 
-MEASURES = {"grid": measured_grid, "rejudge": measured_rejudge}
+MEASURES = {"grid": measure_grid, "rejudge": measure_rejudge}
 
 
 def main() -> None:

@@ -1,13 +1,13 @@
-"""How often the intervals by people's labels hold the truth, and how wide they are against labels alone.
+"""Measures how often intervals corrected by people's labels hold the truth, and how wide they are compared with labels alone.
 
     python tools/label_coverage.py [EXPERIMENTS]
 
 Each experiment draws a run's judgments (200 for each system), people's labels of all of them as the truth, and a sheet, as
 `summhay label` does. Judges: `good` and `free` agree with people as GPT-4o and the free judge do (correlation 0.73 and 0.80; the
-free one gives values and says how uncertain it is), `noise` not at all, `flatters` is the good one that finds a quarter more
+free one also gives values and uncertainties); `noise` does not agree with them; `flatters` is `good`, but finds a quarter more
 insights of the first system covered. Levels: systems of any quality, near the floor (people find 3 % covered), or near the
-ceiling (97 %). For each system with ten labels: the interval of its mean coverage for the judgments at hand, and Student's t's of
-the labels alone; `pooled`: the interval of the mean of all systems.
+ceiling (97 %). For each system with ten labels: the interval of its mean coverage for the judgments at hand, and Student's
+interval of the labels alone; `pooled`: the interval of the mean of all systems.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def population(judge: str, systems: int, rng: np.random.Generator, level: str = 
 
 
 Row = tuple[float, float, float, float]
-"""Whether an interval holds the truth, its half; and the same of the labels alone."""
+"""Whether an interval holds the truth, and its half-width; and the same for the labels alone."""
 
 
 def experiment(judge: str, systems: int, n: int, rng: np.random.Generator, level: str = "any") -> tuple[list[Row], list[Row]]:
-    """For each system with enough labels, and for the mean of all systems."""
+    """A row for each system with enough labels, and one for the mean of all systems."""
     items = population(judge, systems, rng, level)
     chances = chances_of(items, n)
     sheet = items.with_columns(chance=pl.Series(chances))[drawn(chances, random.Random(int(rng.integers(2**31))))]
@@ -70,8 +70,8 @@ def experiment(judge: str, systems: int, n: int, rng: np.random.Generator, level
     return found[0], found[1]
 
 
-def measured(judge: str, systems: int, n: int, level: str, times: int) -> list[np.ndarray]:
-    """The means over experiments of each system's row, and of that of all systems; empty without one."""
+def measure(judge: str, systems: int, n: int, level: str, times: int) -> list[np.ndarray]:
+    """The means of each system's row, and of the row of all systems, over the experiments; empty without one."""
     rng = np.random.default_rng(7)
     found = [experiment(judge, systems, n, rng, level) for _ in range(max(1, times // systems))]
     return [np.array([row for one in found for row in one[which]], dtype=float) for which in (0, 1)]
@@ -92,7 +92,7 @@ def main() -> None:
         ("good", "ceiling"),
     ):
         for systems, n in ((3, 30), (3, 90), (3, 300), (20, 60)):
-            rows, pooled = measured(judge, systems, n, level, times)
+            rows, pooled = measure(judge, systems, n, level, times)
             cells = [f"{100 * share:.1f}" for share in rows.mean(axis=0)] if len(rows) > times // 2 else ["-"] * 4
             cells += [f"{100 * share:.1f}" for share in pooled.mean(axis=0)[:2]]
             print(f"| {judge} | {level} | {systems} | {n} | {' | '.join(cells)} |", flush=True)

@@ -1,10 +1,11 @@
-"""CPU time of the ledger's logic per call, without Ray and without a network: many workers, one of which speaks at a time.
+"""Measures the CPU time of the ledger's logic per call, without Ray and network: many workers, of which one sends a message at a
+time.
 
     python tools/ledger_speed.py --workers 4 1000 --calls 20000
 
-Every worker has calls waiting. A message settles the calls of a worker that have ended and claims as many new ones, as a worker's
-client does. A money record becomes durable some messages after it is due, as over object storage. For each number of workers and
-each case, a JSON line: microseconds of CPU per call, and bytecodes per call (`--steps`), which do not depend on the machine.
+Every worker has calls waiting. A message settles the worker's ended calls and claims as many new ones, as a worker's client does.
+A money record becomes durable some messages after it is due, as over object storage. For each number of workers and each case, a
+JSON line: microseconds of CPU per call, and bytecodes per call (`--steps`), which do not depend on the machine.
 
 - `slots`: the model's concurrency is the limit, and the budget is far away.
 - `money`: nearly every call must wait for a money record.
@@ -72,7 +73,7 @@ class Rehearsal:
             self._say(self.settled % self.workers, [], 0)
             return
         worker, key = self._flying.popleft()
-        # Each worker gives a sign of life in time.
+        # Let each worker give a sign of life in time.
         self.ledger.beat(f"w{self.settled % self.workers}", self.now)
         self.settled += 1
         self._say(worker, [Settlement(key, "m", PAID, HERE, 10, 10)], 1)
@@ -87,14 +88,14 @@ class Rehearsal:
         # The service wakes every worker with news, and each of them listens.
         for other in list(ledger.touched):
             self._collect(int(other[1:]))
-        if self._record is None and (record := ledger.account.due(self.now)) is not None:
+        if self._record is None and (record := ledger.account.record_due(self.now)) is not None:
             self._record = RECORD_AFTER, record
         elif self._record is not None:
             left, record = self._record
             self._record = left - 1, record
             if left == 1:
                 self._record = None
-                ledger.recorded(self.now)
+                ledger.note_durable(self.now)
 
     def _collect(self, worker: int) -> None:
         for ticket, grant in self.ledger.collect(f"w{worker}", self.now).grants:

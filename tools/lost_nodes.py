@@ -1,4 +1,5 @@
-"""The laws of money and answers, measured by the door: the command line, the simulated provider's books, a proxy before S3.
+"""Measures the laws of money and answers from outside: by the command line, the simulated provider's books, and a proxy in front
+of S3.
 
     python tools/lost_nodes.py nodes   # of three Ray nodes over S3 one is killed and its folders deleted, 10 times
     python tools/lost_nodes.py cluster # the whole cluster, driver too, 3 times; the job is submitted again
@@ -11,17 +12,17 @@
     python tools/lost_nodes.py outage  # S3 is out of reach for 60 s
     python tools/lost_nodes.py told    # what `status` tells of calls, dollars and time left, against what comes
 
-Each prints a table, then one line a law: `held` or `BROKEN`; the exit code is 1 if one is broken. Nothing of the package is
-imported: the same commands measure any version of it. Money is in dollars. `--help` after a subcommand tells its sizes. Short
-forms, of about a minute each on a machine that does nothing else:
+Each prints a table, then one line per law: `held` or `BROKEN`; the exit code is 1 if one is broken. Nothing of the package is
+imported, so the same commands measure any version of it. Money is in dollars. `--help` after a subcommand shows its sizes. Short
+forms, of about a minute each on an idle machine:
 
     nodes --trials 1 --items 60 · cluster --trials 1 --items 60 · driver --trials 1
     kills --kills 1 --executor inline --worst-cases 300
     puts --executor inline --items 60 · far --seconds 5 --latency 1 · restart --answers 5000
     frozen --seconds 12 --freeze 15 · outage --seconds 15 --out 12 · told --what asking
 
-`bill` is the provider's, `books` what `status --json` calls spent, reserved and uncertain together. `served` counts calls that
-the provider billed, `twice` those for a prompt that it had billed before. Rows come on stderr as JSON while it measures.
+`bill` is the provider's; `books` is the sum of spent, reserved and uncertain in `status --json`. `served` counts calls that the
+provider billed, `twice` those for a prompt that it had billed before. Rows are printed on stderr as JSON during the measurement.
 """
 
 from __future__ import annotations
@@ -54,28 +55,28 @@ from simulated_provider import Simulated, simulated_provider
 
 TAIL_S = 12.0
 PUT_USD, GET_USD = 0.005e-3, 0.0004e-3
-"""S3's list prices of one request: PUT, POST and LIST; GET and HEAD."""
+"""S3's list prices of a request: PUT, POST and LIST; GET and HEAD."""
 READS = ("GET", "HEAD")
 
 
 @dataclass
 class Found:
-    """What a subcommand measured, and which laws held."""
+    """The measurements of a subcommand, and which laws held."""
 
     rows: list[Row] = field(default_factory=list)
     laws: dict[str, bool] = field(default_factory=dict)
 
     def add(self, **row: Any) -> None:
-        """A row of the table; told at once, since the next one may take minutes."""
+        """Add a row of the table, and print it at once: the next one may take minutes."""
         self.rows.append(row)
         print(json.dumps(row), file=sys.stderr, flush=True)
 
     def law(self, name: str, held: bool) -> None:
-        """Broken once is broken."""
+        """Record whether a law held; once broken, it stays broken."""
         self.laws[name] = self.laws.get(name, True) and held
 
     def tell(self) -> int:
-        """Print all; the exit code."""
+        """Print everything, and return the exit code."""
         heads = list(dict.fromkeys(name for row in self.rows for name in row))
         cells = [heads, *([_cell(row.get(name, "")) for name in heads] for row in self.rows)]
         widths = [max(len(line[place]) for line in cells) for place in range(len(heads))]
@@ -92,7 +93,7 @@ def _cell(value: Any) -> str:
 
 @contextlib.contextmanager
 def provider_of(latency_s: float) -> Iterator[Simulated]:
-    """A provider whose latency is spread by half; nothing is discounted."""
+    """A provider whose latency varies by half, without discounts."""
     spread = ("--latency-spread", "0.5") if latency_s else ()
     with simulated_provider("--answers", "short", "--cache-lifetime", "0", "--latency", str(latency_s), *spread) as provider:
         yield provider
@@ -100,7 +101,7 @@ def provider_of(latency_s: float) -> Iterator[Simulated]:
 
 @contextlib.contextmanager
 def bucket(delays: argparse.Namespace | None = None) -> Iterator[tuple[Callable[[], str], FaultProxy]]:
-    """New stores on an S3 server of its own, behind a proxy that counts, and delays if asked to."""
+    """A function that gives a new store on an S3 server, behind a proxy that counts requests and may delay them."""
     with serving("moto") as server, FaultProxy(server.url) as proxy:
         if delays is not None:
             for method in ("GET", "HEAD", "PUT", "POST", "DELETE"):
@@ -110,7 +111,7 @@ def bucket(delays: argparse.Namespace | None = None) -> Iterator[tuple[Callable[
 
 
 class Nodes:
-    """Real Ray nodes, each with folders of its own for whatever is kept on a node's disk; the first is the head."""
+    """Real Ray nodes, each with its own folders for everything on its disk; the first is the head."""
 
     def __init__(self, n: int, variables: Mapping[str, str]) -> None:
         from ray.cluster_utils import Cluster
@@ -124,25 +125,25 @@ class Nodes:
         self.address: str = self._cluster.address
 
     def add(self) -> None:
-        """One more."""
+        """Add a node."""
         folder = Path(tempfile.mkdtemp(prefix="node-"))
         options = {} if self._folders else {"include_dashboard": False}
         for left in (2, 1, 0):
             try:
                 node = self._cluster.add_node(num_cpus=1, env_vars={**self._variables, **own_folders(folder)}, **options)
                 break
-            # Ray gives a node 30 s to start, which a busy machine exceeds, and raises nothing narrower.
+            # Ray gives a node 30 s to start, which a busy machine exceeds, and raises a bare Exception.
             except Exception:
                 if not left:
                     raise
         self._folders[node] = folder
 
     def head_folders(self) -> dict[str, str]:
-        """The environment of what runs on the head."""
+        """The environment variables of processes on the head."""
         return own_folders(next(iter(self._folders.values())))
 
     def lose(self, *nodes: Any) -> None:
-        """SIGKILL to all of these nodes' processes, and their folders deleted."""
+        """Kill all processes of these nodes, and delete their folders."""
         kill_all([started.process.pid for node in nodes for listed in node.all_processes.values() for started in listed])
         for node in nodes:
             shutil.rmtree(self._folders.pop(node), ignore_errors=True)
@@ -150,23 +151,23 @@ class Nodes:
                 self._cluster.remove_node(node, allow_graceful=False)
 
     def lose_one(self) -> None:
-        """A node that is not the head."""
+        """Lose a node other than the head."""
         self.lose(list(self._folders)[-1])
 
     def lose_all(self) -> None:
-        """Every node, the head last."""
+        """Lose every node, the head last."""
         self.lose(*reversed(list(self._folders)))
 
 
 def own_folders(folder: Path) -> dict[str, str]:
-    """Where a process of a node finds a disk."""
+    """The folders of a node's disk, as environment variables."""
     names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "SUMMHAY_SPOOL")
     return {name: str(folder) for name in names}
 
 
 @contextlib.contextmanager
 def nodes_of(n: int, one: Job) -> Iterator[Nodes]:
-    """Nodes for a job, which end with the block."""
+    """A context with nodes for a job."""
     nodes = Nodes(n, one.variables)
     try:
         yield nodes
@@ -175,15 +176,15 @@ def nodes_of(n: int, one: Job) -> Iterator[Nodes]:
 
 
 def undisturbed_usd(**fields: Any) -> float:
-    """The budget that a run needs to which nothing happens: its bill, and room for the worst case of its last call."""
+    """The budget that an undisturbed run needs: its bill, and room for the worst case of its last call."""
     with provider_of(0.0) as provider, job(provider, **fields) as quiet:
         if code := quiet.finish("--executor", "inline"):
             raise RuntimeError(f"the undisturbed run ended with {code}")
         return quiet.bill() + quiet.worst_usd
 
 
-def lost(asked: argparse.Namespace, everything: bool) -> Found:
-    """A node, or the whole cluster with the driver, is killed in the middle, its folders deleted; the run is started again."""
+def lose_nodes(asked: argparse.Namespace, everything: bool) -> Found:
+    """Kill a node, or the whole cluster with the driver, in the middle; delete its folders, and restart the run."""
     found = Found()
     fields = {"items": asked.items, "first": 1, "then": 6, "workers": asked.nodes}
     need = undisturbed_usd(**fields)
@@ -208,7 +209,7 @@ def lost(asked: argparse.Namespace, everything: bool) -> Found:
 
 
 def driver(asked: argparse.Namespace) -> Found:
-    """The driver is killed in the middle and started again, while its nodes stay; then what is uncertain is released."""
+    """Kill the driver in the middle and restart it, while its nodes stay; then release the uncertain money."""
     found = Found()
     fields = {"items": asked.items, "first": 1, "then": 6, "workers": asked.nodes}
     need = undisturbed_usd(**fields)
@@ -243,14 +244,16 @@ def driver(asked: argparse.Namespace) -> Found:
 
 
 def at_risk(asked: argparse.Namespace, everything: bool) -> int:
-    """How many calls can be sent and not durable: of a node as many as are in flight, of all nodes twice as many."""
+    """The maximum number of calls that are sent and not durable: for a node, the calls in flight; for all nodes, twice as
+    many."""
     return asked.in_flight * (2 if everything else 1)
 
 
 def _lose_and_go_on(one: Job, asked: argparse.Namespace, everything: bool, need: float) -> tuple[list[str], int]:
-    """Kill in the middle, and start again until the run is done or ends twice alike; exit codes, and what was in flight."""
+    """Kill in the middle, and restart until the run is done or ends twice alike. Returns the exit codes, and the calls in
+    flight."""
     budget = ("--budget", str(need + at_risk(asked, everything) * one.worst_usd))
-    # As a Ray job runs it: `--address auto` finds the cluster by its environment.
+    # A Ray job runs with `--address auto`, which finds the cluster by its environment.
     again = (sys.executable, str(ROOT / "jobs" / "run.py"))
     more = (*budget, "--settle") if everything else budget
 
@@ -282,12 +285,12 @@ def _until_done(one: Job, start: Callable[[], subprocess.Popen[bytes]]) -> list[
     while len(codes) < 4 and (not codes or (codes[-1] != "0" and codes[-1:] != codes[-2:-1])):
         codes.append(str(start().wait(PATIENCE_S)))
     if codes[-1] != "0":
-        print(one.said()[-1500:], file=sys.stderr)
+        print(one.stderr_text()[-1500:], file=sys.stderr)
     return codes
 
 
 def kills(asked: argparse.Namespace) -> Found:
-    """How much of a budget can be used."""
+    """Measure how much of a budget can be used."""
     found = Found()
     with provider_of(asked.latency) as provider:
         for executor in asked.executor or ("inline", "ray"):
@@ -321,7 +324,7 @@ def _killed_near_a_budget(one: Job, executor: str, times: int, worst_cases: int)
 
 
 def puts(asked: argparse.Namespace) -> Found:
-    """What S3 charges for requests. A large run costs what two runs of different size differ by, a call, and a fixed sum."""
+    """The price of requests to S3: a fixed sum, and a price per call from the difference of two runs of different size."""
     found = Found()
     with provider_of(asked.latency) as provider, bucket(asked) as (new_store, proxy):
         for executor in asked.executor or ("inline", "ray"):
@@ -349,7 +352,7 @@ def puts(asked: argparse.Namespace) -> Found:
 
 
 def far(asked: argparse.Namespace) -> Found:
-    """Calls a second, first call to last as the provider saw them."""
+    """Calls per second, by the provider's times, from the first call to the last."""
     found = Found()
     for latency in asked.latency or (1.0, 0.05):
         with provider_of(latency) as provider, bucket(asked) as (new_store, _):
@@ -370,7 +373,7 @@ def far(asked: argparse.Namespace) -> Found:
 
 
 def restart(asked: argparse.Namespace) -> Found:
-    """Seconds from the command to the first call of a run that goes on, and to the end of one that is done."""
+    """Seconds from the command to the first call of a resumed run, and to the end of a finished one."""
     found, an_item = Found(), 100
     whole = asked.answers // an_item
     sizes: Row = {"items": whole + asked.trials, "first": 0, "then": an_item}
@@ -378,7 +381,7 @@ def restart(asked: argparse.Namespace) -> Found:
     with provider_of(0.0) as provider, bucket(asked) as (new_store, _), job(provider, new_store(), limits=limits, **sizes) as one:
 
         def run(what: str, *more: str) -> float:
-            """Seconds to its first call, or to its end where it makes none."""
+            """Seconds to the first call, or to the end of a run without calls."""
             provider.reset()
             began = time.time()
             code = one.finish(*more)
@@ -388,7 +391,7 @@ def restart(asked: argparse.Namespace) -> Found:
 
         run("begins", "--executor", "inline", "--limit", str(whole))
         for trial in range(1, asked.trials + 1):
-            # One item more each time.
+            # Each run has one more item.
             seconds = run("goes on", "--executor", asked.executor, "--limit", str(whole + trial))
             found.law("a run that goes on makes its first call within 5 s", seconds <= 5)
         seconds = run("is done", "--executor", asked.executor)
@@ -399,13 +402,13 @@ def restart(asked: argparse.Namespace) -> Found:
     return found
 
 
-def at_once(calls: Sequence[Row], moment: float) -> int:
-    """Calls at the provider at that time."""
+def calls_in_progress(calls: Sequence[Row], moment: float) -> int:
+    """The number of calls in progress at the provider at this time."""
     return sum(call["time"] <= moment < (call["done"] or float("inf")) for call in calls)
 
 
 def callers(driver: int, provider: Simulated) -> list[int]:
-    """The processes below a driver that hold a connection to the provider."""
+    """The descendants of a driver with a connection to the provider."""
     port, found = int(provider.root.rpartition(":")[2]), []
     for pid, _ in descendants(driver):
         with contextlib.suppress(psutil.Error):
@@ -414,8 +417,8 @@ def callers(driver: int, provider: Simulated) -> list[int]:
     return found
 
 
-def frozen(asked: argparse.Namespace) -> Found:
-    """A worker that stands still for a while, on Ray and on disk; before that, the end of a run that nothing happens to."""
+def freeze(asked: argparse.Namespace) -> Found:
+    """Stop a worker for a while, on Ray and on disk; before that, the end of an undisturbed run."""
     found, n = Found(), asked.in_flight
     limits = {"concurrency": n}
     with provider_of(asked.latency) as provider:
@@ -426,7 +429,7 @@ def frozen(asked: argparse.Namespace) -> Found:
                 code = one.finish("--executor", "ray")
                 calls, row = one.requests(), one.totals()
             last = max(call["time"] for call in calls)
-            used = [at_once(calls, last - back / 4) for back in range(1, int(4 * min(TAIL_S, asked.seconds / 2)))]
+            used = [calls_in_progress(calls, last - back / 4) for back in range(1, int(4 * min(TAIL_S, asked.seconds / 2)))]
             mean = sum(used) / len(used)
             found.add(what=f"the end, cells of {1 + then}", **row, slots_mean=mean, slots_least=min(used), exit=code)
             found.law(
@@ -448,10 +451,11 @@ def frozen(asked: argparse.Namespace) -> Found:
             calls, row = one.requests(), one.totals()
         known = {call["prompt"] for call in calls if call["time"] < thawed}
         stale = sum(call["time"] >= thawed and call["prompt"] in known for call in calls)
-        # Just after the stop its calls are still on the wire; half of its share used over a second is its share coming back.
+        # Just after the stop, the worker's calls are still on the wire. Its share is returned when half of it is used over a
+        # second.
         share_back = n - n / asked.workers / 2
         moments = [stopped + 2 * asked.latency + step / 2 for step in range(int(2 * asked.freeze))]
-        means = ((at - stopped, sum(at_once(calls, at + more / 8) for more in range(8)) / 8) for at in moments)
+        means = ((at - stopped, sum(calls_in_progress(calls, at + more / 8) for more in range(8)) / 8) for at in moments)
         back = next((after for after, mean in means if mean >= share_back), asked.freeze)
         found.add(what=f"frozen {asked.freeze:g} s", **row, back_s=back, paid_after_thaw=stale, exit=code)
         found.law(f"a frozen worker's share is used again within {asked.within:g} s", back <= asked.within)
@@ -465,7 +469,7 @@ def frozen(asked: argparse.Namespace) -> Found:
 
 
 def outage(asked: argparse.Namespace) -> Found:
-    """S3 gives no answer for a while."""
+    """Make S3 unreachable for a while."""
     found = Found()
     with provider_of(asked.latency) as provider, bucket() as (new_store, proxy):
         for executor in asked.executor or ("inline", "ray"):
@@ -477,7 +481,7 @@ def outage(asked: argparse.Namespace) -> Found:
                     began = time.time()
                     time.sleep(asked.out if struck else 0)
                 code = process.wait(PATIENCE_S)
-                said = one.said()
+                said = one.stderr_text()
                 row = one.totals()
                 meanwhile = sum(began <= call["time"] < began + asked.out for call in one.requests())
             if code:
@@ -491,8 +495,8 @@ def outage(asked: argparse.Namespace) -> Found:
     return found
 
 
-def told(asked: argparse.Namespace) -> Found:
-    """What is left after a fifth: as `status` tells it, and as it comes."""
+def remaining_work(asked: argparse.Namespace) -> Found:
+    """The remaining work after a fifth: as reported by `status`, and as measured at the end."""
     grid = {
         "haystacks": ["sample/news", "sample/conversation"],
         "retrievers": ["random", "bm25", "oracle", "full"],
@@ -500,7 +504,7 @@ def told(asked: argparse.Namespace) -> Found:
     }
     shapes: dict[str, Row] = {
         "asking": {"items": 240, "distinct": 19},
-        # Repeats of a free summarizer are one summary, which no plan knows before they are made.
+        # Repeats of a free summarizer are one summary, which a plan does not know before they are made.
         "grid": {**grid, "repeats": 4, "summarizers": ["offline/lead"]},
     }
     found = Found()
@@ -514,7 +518,7 @@ def told(asked: argparse.Namespace) -> Found:
                 process = one.start("--executor", asked.executor)
                 one.wait_served(process, distinct / 5)
                 before, now, status = one.tally(), time.time(), one.status()
-                minutes, seconds = (re.findall(r"(\d+):(\d\d) to go", one.said()) or [("", "")])[-1]
+                minutes, seconds = (re.findall(r"(\d+):(\d\d) to go", one.stderr_text()) or [("", "")])[-1]
                 code = process.wait(PATIENCE_S)
                 after, ends = one.tally(), max(call["done"] for call in one.requests())
             left = status["left"] or {}
@@ -537,13 +541,13 @@ def told(asked: argparse.Namespace) -> Found:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All subcommands and their sizes."""
+    """The parser of all subcommands, with their sizes."""
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     added = top.add_subparsers(dest="law", required=True)
 
     def command(name: str, does: Callable[[argparse.Namespace], Found], in_flight: int = 64) -> argparse.ArgumentParser:
         one = added.add_parser(
-            name, description=does.__doc__ or lost.__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+            name, description=does.__doc__ or lose_nodes.__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
         )
         one.set_defaults(does=does)
         one.add_argument("--in-flight", type=int, default=in_flight, help="the model's limit of calls at once")
@@ -559,7 +563,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--get-ms", type=float, default=15.0, help="and to read")
 
     for name, trials, everything in (("nodes", 10, False), ("cluster", 3, True)):
-        one = command(name, lambda asked, everything=everything: lost(asked, everything))  # type: ignore[misc]
+        one = command(name, lambda asked, everything=everything: lose_nodes(asked, everything))  # type: ignore[misc]
         one.add_argument("--trials", type=int, default=trials)
         one.add_argument("--items", type=int, default=150, help="cells, of seven calls each")
         one.add_argument("--nodes", type=int, default=3, help="Ray nodes, the head among them")
@@ -589,7 +593,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--executor", choices=("inline", "ray"), default="inline")
     one.add_argument("--answers", type=int, default=100_000, help="on S3, when the run goes on")
     one.add_argument("--trials", type=int, default=2)
-    one = command("frozen", frozen)
+    one = command("frozen", freeze)
     one.add_argument("--workers", type=int, default=4)
     one.add_argument("--freeze", type=float, default=75.0, help="seconds from SIGSTOP to SIGCONT")
     one.add_argument("--seconds", type=float, default=30.0, help="of the undisturbed run, and around the freeze")
@@ -598,7 +602,7 @@ def parser() -> argparse.ArgumentParser:
     executors(one)
     one.add_argument("--seconds", type=float, default=30.0, help="of the run, without the outage")
     one.add_argument("--out", type=float, default=60.0, help="seconds without S3")
-    one = command("told", told)
+    one = command("told", remaining_work)
     one.add_argument("--executor", choices=("inline", "ray"), default="inline")
     one.add_argument("--what", choices=("asking", "grid"), action="append", help="both if left out")
     return top

@@ -2,9 +2,9 @@
 
     python tools/mean_coverage.py [EXPERIMENTS]
 
-Each experiment draws a score for every query, within haystacks that differ in level where there are several, and asks whether
-the interval of `unit_means` holds the mean that was drawn from. Beside it: the percentile bootstrap of the same queries. Prints
-the table of docs/explanation/numbers.md, and the worst share of all designs.
+Each experiment draws a score for every query, in haystacks of different levels if there are several, and checks whether the
+interval of `unit_means` holds the true mean; the percentile bootstrap of the same queries is checked, too. Prints the table of
+docs/explanation/numbers.md, and the worst share of all designs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from summhay_ray.metrics import unit_means
 
 TIMES = 4000
 DESIGNS = {"2 x 2": (2, 2), "3": (1, 3), "4": (1, 4), "6": (1, 6), "2 x 3": (2, 3), "9": (1, 9), "2 x 9": (2, 9), "36": (1, 36)}
-"""Name -> haystacks, and queries of each."""
+"""Name -> number of haystacks, and of queries in each."""
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
 
 
 def insights(mean: float, alike: float, joint: bool = False) -> Draw:
-    """The share of eight insights that are covered, whose chance varies by query (beta, of a precision of `alike`)."""
+    """The share of eight insights that are covered. Its chance varies by query: beta, with precision `alike`."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         covered = rng.binomial(8, rng.beta(mean * alike, (1 - mean) * alike, shape)) / 8
@@ -47,7 +47,7 @@ SHAPES: dict[str, Draw] = {
 }
 
 
-def held(shape: str, haystacks: int, queries: int, times: int = TIMES, seed: int = 1) -> tuple[float, float]:
+def coverage_shares(shape: str, haystacks: int, queries: int, times: int = TIMES, seed: int = 1) -> tuple[float, float]:
     """The shares of experiments in which `unit_means`, and the percentile bootstrap, hold the truth; NaN without intervals."""
     rng = np.random.default_rng([seed, haystacks, queries, [*SHAPES].index(shape)])
     truth = SHAPES[shape](np.random.default_rng(0), (2_000_000,)).mean()
@@ -70,7 +70,7 @@ def main() -> None:
     print("|---|" + "--:|" * len(DESIGNS))
     least, times = 1.0, int(sys.argv[1]) if len(sys.argv) > 1 else TIMES
     for shape in SHAPES:
-        found = [held(shape, *design, times) for design in DESIGNS.values()]
+        found = [coverage_shares(shape, *design, times) for design in DESIGNS.values()]
         least = min([least, *(share for share, _ in found if not np.isnan(share))])
         cells = ["too few" if np.isnan(share) else f"{100 * share:.1f}" for share, _ in found]
         print(f"| {shape} | " + " | ".join(cells) + " |", flush=True)

@@ -1,4 +1,5 @@
-"""How much memory a grid of many haystacks takes: the whole run on Ray, or its parts one by one in a process of their own.
+"""Measures the memory of a grid of many haystacks: of the whole run on Ray, or of its parts one by one, each in a separate
+process.
 
     python tools/memory.py --haystacks 1000                # summhay run, offline/lead and offline/judge
     python tools/memory.py --haystacks 1000 --simulated    # the same against the simulated provider
@@ -7,12 +8,11 @@
     python tools/memory.py --haystacks 100 300 1000 --parts
     python tools/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
 
-Prints one JSON line a number of haystacks. Of a run: twice a second, the driver and all its descendants are asked for their
-proportional set size (PSS) less what of it is shared memory, and /dev/shm for what it holds more than before (Ray's object
-store); `peak_mib` has the largest sum of both and the largest of each kind, `cpu_s` the CPU seconds (user and system) of each
-kind of process, `first_answer_s` the seconds until the log had its first answer, `files` and `mib` what the store held at the
-end. Of the parts: how much the process's resident set grew while a part worked (`peak_mib`), and how much of that stayed
-(`kept_mib`).
+Prints one JSON line per number of haystacks. For a run, two sizes are read twice a second: the proportional set size (PSS) of
+the driver and all its descendants without shared memory, and the growth of /dev/shm (Ray's object store). `peak_mib` has the
+largest sum of both and the largest of each kind, `cpu_s` the CPU seconds (user and system) of each kind of process,
+`first_answer_s` the seconds until the log had its first answer, `files` and `mib` the number and size of the store's files at the
+end. For the parts: the growth of the process's resident set during a part (`peak_mib`), and how much of it remained (`kept_mib`).
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ from simulated_provider import KEY, simulated_provider
 MIB = 2**20
 EVERY_S = 0.5
 KINDS = ("WorkerActor", "MapWorker", "LedgerActor", "ray::IDLE", "ray::", "agent", "monitor", "raylet", "gcs_server")
-"""In the command line of a descendant: the first that stands in it; what has none of them is `other`."""
+"""Kinds of descendants, by a text in their command line; the first match counts, and the rest is `other`."""
 
 
 @dataclass
 class Peaks:
-    """The most that was seen, in bytes: all together, and each kind of process; and the processes' CPU seconds."""
+    """The maxima in bytes, of all processes together and of each kind; and the processes' CPU seconds."""
 
     total: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     at_s: float = 0.0
     cpu_s: dict[int, tuple[str, float]] = field(default_factory=dict)
-    """Process -> its kind, and its CPU seconds when it was last seen."""
+    """Process -> its kind, and its CPU seconds when last seen."""
 
     def see(self, found: Counter[str], seconds: float) -> None:
-        """One sample."""
+        """Add a sample."""
         if sum(found.values()) > self.total:
             self.total, self.at_s = sum(found.values()), seconds
         for kind, size in found.items():
             self.kinds[kind] = max(self.kinds[kind], size)
 
     def to_json(self) -> dict[str, Any]:
-        """In mebibytes."""
+        """The maxima in MiB."""
         each = {kind: size // MIB for kind, size in sorted(self.kinds.items())}
         cpu = Counter[str]()
         for kind, seconds in self.cpu_s.values():
@@ -76,7 +76,7 @@ class Peaks:
 
 
 def own_bytes(pid: int) -> int:
-    """A process's proportional set size without shared memory; 0 for one that has gone."""
+    """A process's proportional set size without shared memory; 0 if it has ended."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
         sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
@@ -85,7 +85,7 @@ def own_bytes(pid: int) -> int:
 
 
 def kind_of(process: psutil.Process) -> str:
-    """What a descendant is, by its command line."""
+    """The kind of a descendant, from its command line."""
     with contextlib.suppress(psutil.Error):
         said = " ".join(process.cmdline())
         return next((kind for kind in KINDS if kind in said), "other")
@@ -93,12 +93,12 @@ def kind_of(process: psutil.Process) -> str:
 
 
 def shared_bytes() -> int:
-    """What lies in /dev/shm."""
+    """The bytes in /dev/shm."""
     return shutil.disk_usage("/dev/shm").used
 
 
-def sampled(driver: int, before: int, cpu_s: dict[int, tuple[str, float]] | None = None) -> Counter[str]:
-    """Kind -> bytes now; `before`: what /dev/shm held before the run. Notes the processes' CPU seconds in `cpu_s`."""
+def sample(driver: int, before: int, cpu_s: dict[int, tuple[str, float]] | None = None) -> Counter[str]:
+    """Kind -> bytes now, without those in /dev/shm before the run (`before`). Notes the processes' CPU seconds in `cpu_s`."""
     found = Counter({"driver": own_bytes(driver), "object_store": max(0, shared_bytes() - before)})
     with contextlib.suppress(psutil.Error):
         own = psutil.Process(driver)
@@ -107,18 +107,19 @@ def sampled(driver: int, before: int, cpu_s: dict[int, tuple[str, float]] | None
             found[kind] += own_bytes(process.pid) if process.pid != driver else 0
             if cpu_s is not None:
                 times, known = process.cpu_times(), cpu_s.get(process.pid, ("", 0.0))[0]
-                # A process that ends has no command line any more, and Ray renames one that has nothing to do.
+                # A process that ends has no command line any more, and Ray renames idle ones.
                 named = known if known and kind in ("other", "ray::IDLE") else kind
                 cpu_s[process.pid] = named, times.user + times.system
     return found
 
 
-def watched(command: list[str], first: Path | None = None, **options: Any) -> tuple[int, float, Peaks, float | None]:
-    """Run a command to its end: its exit code, seconds, peaks, and the seconds until the folder `first` had a file."""
+def run_watched(command: list[str], first: Path | None = None, **options: Any) -> tuple[int, float, Peaks, float | None]:
+    """Run a command to its end. Returns its exit code, seconds and maxima, and the seconds until the folder `first` had a
+    file."""
     before, began, peaks, first_s = shared_bytes(), time.monotonic(), Peaks(), None
     process = subprocess.Popen(command, **options)
     while process.poll() is None:
-        peaks.see(sampled(process.pid, before, peaks.cpu_s), time.monotonic() - began)
+        peaks.see(sample(process.pid, before, peaks.cpu_s), time.monotonic() - began)
         if first is not None and first_s is None and first.is_dir() and any(one.stat().st_size for one in first.iterdir()):
             first_s = round(time.monotonic() - began, 1)
         time.sleep(EVERY_S)
@@ -128,7 +129,7 @@ def watched(command: list[str], first: Path | None = None, **options: Any) -> tu
 def spec_of(
     files: list[Path], retrievers: list[str], base: str = "", summarizers: Sequence[str] = ("offline/lead",)
 ) -> dict[str, Any]:
-    """The grid: every haystack, every query, `retrievers`; without a provider (`base`) the offline `summarizers`."""
+    """The spec of the grid: every haystack, every query, `retrievers`; without a provider (`base`), the offline `summarizers`."""
     spec: dict[str, Any] = {"haystacks": [str(path) for path in files], "retrievers": retrievers}
     if not base:
         return {**spec, "summarizers": [*summarizers], "judges": ["offline/judge"]}
@@ -139,13 +140,13 @@ def spec_of(
 
 
 def measure_run(folder: Path, spec: dict[str, Any], command: str = "run", executor: str = "ray") -> dict[str, Any]:
-    """`summhay run`, or `retrieve`, of the spec with a store in `folder`."""
+    """Measure `summhay run`, or `retrieve`, of the spec with a store in `folder`."""
     path, store = folder / "spec.yaml", folder / "store"
     path.write_text(json.dumps(spec), encoding="ascii")
     words = [str(SUMMHAY), command, str(path), "--store", str(store), "--executor", executor, "--json"]
     environment = {**os.environ, "MEMORY_KEY": KEY, "PYTHONPATH": os.pathsep.join(sys.path)}
     with (folder / "out.json").open("wb") as out:
-        code, seconds, peaks, first_s = watched(words, first=store / "answers", stdout=out, env=environment)
+        code, seconds, peaks, first_s = run_watched(words, first=store / "answers", stdout=out, env=environment)
     said = (folder / "out.json").read_bytes()
     cells = json.loads(said)["cells"] if code in (0, 3) else {}
     files = [path.stat().st_size for path in store.rglob("*") if path.is_file()]
@@ -155,7 +156,7 @@ def measure_run(folder: Path, spec: dict[str, Any], command: str = "run", execut
 
 @contextlib.contextmanager
 def growth(found: dict[str, Any], name: str) -> Iterator[None]:
-    """Keep in `found` how the resident set of this process grew while the block worked."""
+    """A context that notes in `found` how much the resident set of this process grows."""
     import gc
 
     gc.collect()
@@ -185,7 +186,7 @@ def resident() -> int:
 
 
 def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> dict[str, Any]:
-    """Each part of a run that knows all haystacks, without Ray: made-up summaries and judgments are scored."""
+    """Measure each part of a run that reads all haystacks, without Ray: made-up summaries and judgments are scored."""
     from made_up import commit_all
 
     from summhay_ray import api, engine
@@ -217,7 +218,7 @@ def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> d
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """See the top."""
+    """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--haystacks", type=int, nargs="+", default=[1000])
     parser.add_argument("--documents", type=int, default=100)
@@ -240,12 +241,12 @@ def main(arguments: list[str] | None = None) -> None:
             provider = stack.enter_context(simulated_provider()) if asked.simulated and not asked.parts else None
             spec = spec_of(files, asked.retrievers, provider.base if provider else "", asked.summarizers)
             command = "retrieve" if asked.retrieve else "run"
-            found = in_a_process(here, spec) if asked.parts else measure_run(here, spec, command, asked.executor)
+            found = measure_in_process(here, spec) if asked.parts else measure_run(here, spec, command, asked.executor)
             print(json.dumps({"haystacks": number, **size, **found}), flush=True)
 
 
-def in_a_process(folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
-    """`measure_parts` in a process of its own: what one number of haystacks took must not be there for the next."""
+def measure_in_process(folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
+    """Run `measure_parts` in a separate process, so that each number of haystacks starts with empty memory."""
     code = (
         "import json, sys; from pathlib import Path; sys.path[:0] = json.loads(sys.argv[1]); from memory import measure_parts; "
     )

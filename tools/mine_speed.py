@@ -1,10 +1,10 @@
-"""How mining grows with the folder: seconds of processor time, memory, and what of the planted insights is found.
+"""Measures mining by the size of the folder: processor seconds, memory, and the share of planted insights that is found.
 
     python tools/mine_speed.py 1000 3000 10000 [--folder DIR] [--executor inline]
 
-Documents of about 700 words, from a seed: words by Zipf's law from a vocabulary that topics and documents add to, insights
-planted in 3 to 30 documents in other words each time, background that recurs in the same words, and footers. Twice as many
-documents have twice as many insights and topics. A folder that is there is used again.
+Documents have about 700 words, made from a seed: words by Zipf's law from a vocabulary of the language, the topic and the
+document; insights planted in 3 to 30 documents, worded differently each time; background that recurs in the same words; and
+footers. Twice as many documents have twice as many insights and topics. An existing folder is used again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ FOOTERS = (
     "This bulletin is printed on recycled paper by the association and posted to all members twice a month.",
 )
 WORDS, VOCABULARY, PER_TOPIC = 700, 20_000, 60
-"""Words of a document, words of the language, and documents of a topic."""
+"""Words per document, words of the language, and documents per topic."""
 
 
 class Corpus:
-    """Documents, and what is planted in them."""
+    """Documents, and the insights planted in them."""
 
     def __init__(self, documents: int, seed: int = 1) -> None:
         self._rng = rng = random.Random(seed)
@@ -57,7 +57,7 @@ class Corpus:
         for number in range(documents // 2):
             topic = rng.choice(of)
             holders = rng.sample(members[topic], min(len(members[topic]), 3 + min(27, int(rng.expovariate(0.2)))))
-            # Two in three are planted; the others are background: shorter, in always the same words.
+            # Two in three are insights; the others are background: shorter, and always in the same words.
             size = rng.randint(12, 16) if number % 3 else rng.randint(5, 7)
             facts = [*self._content(size, topic, 0.4), *words_of(rng, 1), str(rng.randint(2, 5000))]
             rng.shuffle(facts)
@@ -68,7 +68,7 @@ class Corpus:
         self.texts = [self._document(told[document], of[document]) for document in range(documents)]
 
     def _content(self, number: int, topic: int, share: float, own: Sequence[str] = ()) -> list[str]:
-        """Words that carry meaning: of the topic with this share, of the document's own with a tenth, of the language else."""
+        """Content words: of the topic (this share), of the document (a tenth), or of the language."""
         rng = self._rng
         found = rng.choices(self._words, cum_weights=self._zipf, k=number)
         for place in range(number):
@@ -87,7 +87,8 @@ class Corpus:
         return f"{words[0].capitalize()} {' '.join(words[1:])}."
 
     def _reworded(self, facts: Sequence[str], topic: int) -> str:
-        """Three in four of the facts, mostly in their order, among other words; in a third of the cases in two sentences."""
+        """Three in four of the facts, mostly in order, with other words between them; in a third of the cases in two
+        sentences."""
         rng = self._rng
         kept = [fact for fact in facts if rng.random() < 0.75]
         for word in self._content(rng.randint(2, 5), topic, 0.2):
@@ -111,7 +112,7 @@ class Corpus:
 
 
 def write(folder: Path, documents: int) -> list[tuple[str, set[int]]]:
-    """Write the documents as `d00000.txt`, ...; returns what is planted."""
+    """Write the documents as `d00000.txt`, ...; returns the planted insights."""
     listed = folder / "planted.json"
     if not listed.exists():
         corpus = Corpus(documents)
@@ -123,8 +124,8 @@ def write(folder: Path, documents: int) -> list[tuple[str, set[int]]]:
 
 
 def found(planted: Sequence[tuple[str, set[int]]], mined: Path) -> dict[str, float]:
-    """`found`: the share of the planted insights of which a mined one has the documents with an F1 of 0.5 or more; the mean `f1`;
-    `precision`: of the first as many mined ones, the share that is a planted one so."""
+    """`found`: the share of planted insights for which a mined one has the documents with an F1 of at least 0.5; the mean `f1`;
+    `precision`: among the first mined insights, as many as were planted, the share that matches a planted one in this way."""
     made = json.loads(mined.read_text(encoding="utf-8"))
     ranks = {one["insight_id"]: one["rank"] for subtopic in made["subtopics"] for one in subtopic["insights"]}
     sizes: Counter[str] = Counter()
@@ -144,13 +145,13 @@ def found(planted: Sequence[tuple[str, set[int]]], mined: Path) -> dict[str, flo
     return {"mined": len(ranks), "found": good / n, "f1": total / n, "precision": first / n}
 
 
-def measured(command: Sequence[str]) -> dict[str, float]:
-    """Seconds, processor seconds, and the largest process of a command, in MB."""
+def measure(command: Sequence[str]) -> dict[str, float]:
+    """The elapsed seconds, processor seconds, and largest process (MB) of a command."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    # The maximum of all children so far: sizes are measured from small to large.
+    # The operating system reports the maximum over all children so far, so sizes are measured from small to large.
     return {"s": time.perf_counter() - started, "cpu_s": cpu, "mb": after.ru_maxrss / 1024}
 
 
@@ -167,7 +168,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as store:
                 out = Path(store) / "mine.json"
                 command = [sys.executable, "-m", "summhay_ray.cli", "mine", str(place / "docs"), "--out", str(out)]
-                figures = measured([*command, "--store", f"{store}/store", "--executor", given.executor])
+                figures = measure([*command, "--store", f"{store}/store", "--executor", given.executor])
                 figures |= {"planted": len(planted), **found(planted, out)}
             print(documents, json.dumps({name: round(value, 3) for name, value in figures.items()}), flush=True)
 

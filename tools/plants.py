@@ -1,9 +1,9 @@
-"""Faults planted in synthesized haystacks, and how many of them the verification finds without a model.
+"""Plants faults in synthesized haystacks, and counts how many the verification finds without a model.
 
     python tools/plants.py --plants 1000
 
-Prints JSON: for each paraphrase level and kind of fault how many were planted and the share found; and false alarms, among
-what nothing was planted in. Documents are written anew by `offline/writer`, so that no plant leans on the check:
+Prints JSON: for each paraphrase level and kind of fault, the number planted and the share found; and the false alarms, among
+checks of faultless texts. `offline/writer` writes the documents again, so that no planted fault depends on the check:
 
 removed    a document is written without one of its insights, and checked against its plan with it
 leaked     a document is written with one more insight of the topic, and checked against its plan without it
@@ -61,10 +61,10 @@ WRITER = OfflineWriter()
 
 
 class NoModel:
-    """The asker of a haystack that is checked offline alone."""
+    """The asker of a haystack that is only checked offline."""
 
     def model(self, task: str) -> str:
-        """None for any task."""
+        """Empty: no task has a model."""
         return ""
 
     async def ask(self, task: str, given: Any, sample: int = 0) -> Outcome[Any]:
@@ -73,7 +73,7 @@ class NoModel:
 
 
 async def written(request: Request) -> Outcome[RawAnswer]:
-    """The offline writer's answer, as the gateway would give it."""
+    """The offline writer's answer, as from the gateway."""
     try:
         text = WRITER.answer(request)
     except LookupError as error:
@@ -83,31 +83,31 @@ async def written(request: Request) -> Outcome[RawAnswer]:
 
 @dataclass
 class Tally:
-    """Of one paraphrase level: plants made and found by kind, and what was checked without a plant and was found to be one."""
+    """The counts of one paraphrase level: faults planted and found by kind, checks without a fault, and false alarms."""
 
     planted: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
     clean: Counter[str] = field(default_factory=Counter)
     alarms: Counter[str] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)
-    """Some of the plants that were not found."""
+    """Some of the planted faults that were not found."""
 
     def note(self, kind: str, found: bool, plant: str) -> None:
-        """One plant."""
+        """Count one planted fault."""
         self.planted[kind] += 1
         self.found[kind] += found
         if not found and len(self.lost) < 20:
             self.lost.append(f"{kind}: {plant}")
 
     def summary(self) -> dict[str, Any]:
-        """As JSON."""
+        """The counts as JSON."""
         kinds = {kind: {"planted": n, "found": round(self.found[kind] / n, 4)} for kind, n in self.planted.items()}
         clean = {kind: {"checked": n, "false_alarms": self.alarms[kind]} for kind, n in self.clean.items()}
         return {"plants": kinds, "unplanted": clean}
 
 
 class Haystack:
-    """One synthesized haystack, and the plants made in it."""
+    """One synthesized haystack, and the faults planted in it."""
 
     def __init__(self, domain: str, level: int, seed: int, documents: int) -> None:
         self.rng, self.level, self.domain = random.Random(f"plants {domain} {level} {seed}"), level, load_domain(domain)
@@ -118,7 +118,7 @@ class Haystack:
         job = TopicRecipe("plants", topic, self.domain, Shape(documents=documents), difficulty, seed)
         made = asyncio.run(synthesize(job, asker))
         assert isinstance(made, Synthesized), made
-        self.given, self.participants, self.raw = job.given, job.participants, made.raw
+        self.given, self.participants, self.raw = job.input_fields, job.participants, made.raw
         synthesis = made.raw["topic_metadata"]["synthesis"]
         listed = [*made.raw["subtopics"], *synthesis["distractors"]]
         other = {side: pair[1 - at] for pair in synthesis["conflicts"] for at, side in enumerate(pair)}
@@ -126,7 +126,7 @@ class Haystack:
         self.insights = [insight for subtopic in self.subtopics for insight in subtopic.insights]
 
     def verifier(self) -> Verifier:
-        """A fresh one."""
+        """A new verifier."""
         return Verifier("plants", NoModel(), self.given)
 
     def written(self, task: str, **more: Any) -> str:
@@ -149,7 +149,7 @@ class Haystack:
         return WRITER.answer(Request(WRITER.name, f"Input:\n{json.dumps(given)}"))
 
     def documents(self, tally: Tally) -> None:
-        """Removes an insight from each document, and leaks one into each."""
+        """Remove an insight from each document, and add one to each."""
         texts = {insight.insight_id: insight.text for insight in self.insights}
         verifier = self.verifier()
         for number, document in enumerate(self.raw["documents"], 1):
@@ -170,19 +170,19 @@ class Haystack:
                 tally.clean["document_insight"] += len(texts) - 1
                 tally.alarms["document_insight"] += len(set(found.missing + found.extraneous) - {victim})
 
-    def doubled_subtopics(self, tally: Tally, number: int) -> None:
-        """Puts a subtopic in other words beside the others, `number` times."""
+    def double_subtopics(self, tally: Tally, number: int) -> None:
+        """Add `number` subtopics in other words."""
         listed = [(subtopic.subtopic_id, subtopic.text) for subtopic in self.subtopics]
         for _ in range(number):
             name, text = self.rng.choice(listed)
-            plant = reworded(text, self.rng)
+            plant = reword(text, self.rng)
             dropped = asyncio.run(self.verifier().subtopics([*listed, ("planted", plant)], 0))
             tally.note("subtopic", "planted" in dropped, f"{text} || {plant}")
             tally.clean["subtopic_distinct"] += len(listed)
             tally.alarms["subtopic_distinct"] += len(dropped - {"planted"})
 
-    def leaking_queries(self, tally: Tally, number: int) -> None:
-        """Lets a query tell one insight, `number` times."""
+    def leak_queries(self, tally: Tally, number: int) -> None:
+        """Make `number` queries reveal an insight."""
         asked = [subtopic for subtopic in self.subtopics if subtopic.query]
         for _ in range(number):
             subtopic = self.rng.choice(asked)
@@ -203,7 +203,7 @@ class Haystack:
 
 
 def planned_subtopic(subtopic: dict[str, Any], other: dict[str, str]) -> PlannedSubtopic:
-    """The subtopic of a released haystack as it was planned."""
+    """The plan of a subtopic of a released haystack."""
     subtopic_id = subtopic["subtopic_id"]
     insights = tuple(
         PlannedInsight(one["insight_id"], subtopic_id, one["insight_name"], one["insight"], other.get(one["insight_id"], ""))
@@ -212,8 +212,8 @@ def planned_subtopic(subtopic: dict[str, Any], other: dict[str, str]) -> Planned
     return PlannedSubtopic(subtopic_id, subtopic["subtopic_name"], subtopic["subtopic"], subtopic.get("query", ""), insights)
 
 
-def reworded(text: str, rng: random.Random) -> str:
-    """The subtopic, a little otherwise: its halves changed about, a word otherwise or left out, a phrase around it."""
+def reword(text: str, rng: random.Random) -> str:
+    """The subtopic in other words: its halves exchanged, a word replaced or left out, or a phrase added."""
     halves = re.split(r" and ", text, maxsplit=1)
     if len(halves) == 2 and rng.random() < 0.5:
         text = f"{halves[1]} and {halves[0].lower()}"
@@ -224,14 +224,14 @@ def reworded(text: str, rng: random.Random) -> str:
     return rng.choice(LEADS).format(text[0].lower() + text[1:]) if rng.random() < 0.7 else text[0].upper() + text[1:]
 
 
-def planted(domains: list[str], level: int, plants: int, documents: int) -> Tally:
-    """Haystacks, domains in turn, until each kind of fault was planted `plants` times."""
+def plant_faults(domains: list[str], level: int, plants: int, documents: int) -> Tally:
+    """Make haystacks, domain by domain, until each kind of fault was planted `plants` times."""
     tally, seed = Tally(), 0
     while min(tally.planted[kind] for kind in KINDS) < plants:
         haystack = Haystack(domains[seed % len(domains)], level, seed, documents)
         haystack.documents(tally)
-        haystack.doubled_subtopics(tally, documents)
-        haystack.leaking_queries(tally, documents)
+        haystack.double_subtopics(tally, documents)
+        haystack.leak_queries(tally, documents)
         seed += 1
     return tally
 
@@ -248,7 +248,7 @@ def main() -> None:
     began = time.monotonic()
     report: dict[str, Any] = {"domains": asked.domains}
     for level in asked.levels:
-        tally = planted(asked.domains, level, asked.plants, asked.documents)
+        tally = plant_faults(asked.domains, level, asked.plants, asked.documents)
         report[f"paraphrase_{level}"] = tally.summary() | ({"lost": tally.lost} if asked.show else {})
     report["seconds"] = round(time.monotonic() - began, 1)
     print(json.dumps(report, indent=1))

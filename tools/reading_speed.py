@@ -1,9 +1,9 @@
-"""How long a plan, a count of tokens, an answer's record and a status take, with nothing asked.
+"""Measures the time of a plan, a count of tokens, an answer's record and a status, without any call.
 
     python tools/reading_speed.py --data shared/data/summhay    # the released haystacks
     python tools/reading_speed.py --cells 2000                  # a smaller run for the status
 
-Prints one JSON line a measurement: the quickest of several tries, in milliseconds.
+Prints one JSON line per measurement: the fastest of several tries, in milliseconds.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ BODY: dict[str, Any] = {
 }
 
 
-def measured(name: str, work: Callable[[], Any], times: int, **beside: Any) -> None:
-    """Print the quickest of several tries."""
+def measure(name: str, work: Callable[[], Any], times: int, **beside: Any) -> None:
+    """Print the time of the fastest of several tries."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
@@ -60,8 +60,8 @@ USED = {"input_tokens": 900, "cached_tokens": 500, "output_tokens": 20, "saved_m
 ANSWER = {"kind": "answer", "stage": "judge", "model": "openai/gpt-a", "usd_micros": 100, **USED}
 
 
-def a_plan(data: Path, folder: Path) -> None:
-    """Over both released haystacks, with an empty log and with one that may hold answers."""
+def measure_plan(data: Path, folder: Path) -> None:
+    """A plan over both released haystacks, with an empty log and with one that may have answers."""
     fields = {
         "haystacks": [str(data / f"topic_news{number}.json") for number in (1, 2)],
         "retrievers": ["random", "keywords", "bm25", "oracle", "full", "none"],
@@ -71,24 +71,24 @@ def a_plan(data: Path, folder: Path) -> None:
     }
     workload, store = load_workload(fields), Store(str(folder / "planned"))
     cells = plan(workload, store).cells
-    measured("plan", lambda: plan(workload, store), 3, cells=cells)
+    measure("plan", lambda: plan(workload, store), 3, cells=cells)
     writer = LogWriter(store.files, 1)
     writer.append([{**ANSWER, "run": "rother", "key": "k"}])
     writer.close()
-    measured("plan beside a log", lambda: plan(workload, store), 3, cells=cells)
+    measure("plan beside a log", lambda: plan(workload, store), 3, cells=cells)
 
 
-def a_count(data: Path) -> None:
-    """Of a prompt of documents that were counted before."""
+def measure_count(data: Path) -> None:
+    """The token count of a prompt of documents that were counted before."""
     grid = load_workload({"haystacks": [str(data / "topic_news1.json")], "retrievers": ["full"], "summarizers": ["offline/lead"]})
     assert isinstance(grid, SummHay)
     documents = [f"Article {one.number}:\n{one.text}\n\n" for one in next(iter(grid.grid.haystacks.values())).documents]
     tokens = count_tokens("".join(documents))
-    measured("count of a prompt", lambda: count_tokens("".join(reversed(documents))), 20, tokens=tokens)
+    measure("count of a prompt", lambda: count_tokens("".join(reversed(documents))), 20, tokens=tokens)
 
 
-def an_answer() -> None:
-    """From a body to the record in the log."""
+def measure_answer() -> None:
+    """Measure the time from a response body to the record in the log."""
     settings, secrets = ModelSettings("openai/gpt-a", Price(1, 2)), Secrets(f"sk-0123456789abcdef-{place}" for place in range(3))
 
     def thousand() -> None:
@@ -96,17 +96,17 @@ def an_answer() -> None:
             BODY["choices"][0]["message"]["content"] = f'{{"coverage": "FULL_COVERAGE", "bullet_id": {place}}}'
             written(KNOWN, reply_of(BODY), settings, Claim("", "", "", 10_000, 400, 200), secrets)
 
-    measured("records of answers", thousand, 5, answers=1000)
+    measure("records of answers", thousand, 5, answers=1000)
 
 
-def a_status(folder: Path, n_cells: int) -> None:
-    """Of a large run."""
+def measure_status(folder: Path, n_cells: int) -> None:
+    """The status of a large run."""
     run = large(folder, n_cells)
-    measured("status", lambda: status(run), 2, cells=n_cells, judgments=n_cells * N_INSIGHTS)
+    measure("status", lambda: status(run), 2, cells=n_cells, judgments=n_cells * N_INSIGHTS)
 
 
 def large(folder: Path, n_cells: int) -> RunStore:
-    """A run of made-up cells, its log with an answer for each judgment."""
+    """A run of made-up cells, with an answer for each judgment in its log."""
     store = Store(str(folder / "large"))
     record = {
         "kind": "summhay",
@@ -118,7 +118,7 @@ def large(folder: Path, n_cells: int) -> RunStore:
     }
     run = store.create_run("r0123456789ab", record, all_tables(SummHay))
     for start in range(0, n_cells, A_COMMIT):
-        run.commit(ITEM, [made_up(f"{cell:032x}") for cell in range(start, min(start + A_COMMIT, n_cells))])
+        run.commit(ITEM, [made_up_rows(f"{cell:032x}") for cell in range(start, min(start + A_COMMIT, n_cells))])
     writer = LogWriter(store.files, 1)
     for start in range(0, n_cells * N_INSIGHTS, 1000):
         writer.append(list(calls(run.run_id, range(start, min(start + 1000, n_cells * N_INSIGHTS)))))
@@ -126,8 +126,8 @@ def large(folder: Path, n_cells: int) -> RunStore:
     return run
 
 
-def made_up(cell: str) -> Finished:
-    """A cell's rows."""
+def made_up_rows(cell: str) -> Finished:
+    """The rows of a cell."""
     bullets = ("- a bullet [1][2]",) * 8
     rows: dict[str, list[Any]] = {
         "summaries": [Summary(cell, "h", "s", "sys", "bm25", "given", "m", 0, "c", cell * 2, bullets)],
@@ -144,7 +144,7 @@ def made_up(cell: str) -> Finished:
 
 
 def calls(run_id: str, numbers: range) -> Iterator[dict[str, Any]]:
-    """An answer each."""
+    """One answer for each judgment."""
     for call in numbers:
         yield {**ANSWER, "run": run_id, "key": f"{call:064x}", "raw": BODY}
 
@@ -156,10 +156,10 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if asked.data:
-            a_plan(asked.data, Path(folder))
-            a_count(asked.data)
-        an_answer()
-        a_status(Path(folder), asked.cells)
+            measure_plan(asked.data, Path(folder))
+            measure_count(asked.data)
+        measure_answer()
+        measure_status(Path(folder), asked.cells)
 
 
 if __name__ == "__main__":

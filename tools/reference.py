@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference/ that come from the code: commands, fields of specs, tables, JSON, Python, environment.
+"""Writes the generated pages of docs/reference/: commands, fields of specs, tables, JSON, Python, environment.
 
 `python tools/reference.py docs/reference` writes them. They are committed, as `schemas/` are, so that they can be read in the
 repository without a build; a test fails where a page and the code differ.
@@ -74,7 +74,7 @@ def pages() -> dict[str, str]:
 
 
 def page(title: str, *parts: str) -> str:
-    """A page with a line that says where it comes from."""
+    """A page with a line that names its source."""
     head = f"# {title}\n<!-- Written by tools/reference.py from the code: change the code, then run `make schemas`. -->"
     return "\n\n".join([head, *(part.strip("\n") for part in parts if part)]) + "\n"
 
@@ -88,12 +88,12 @@ def table(columns: Row, rows: Iterable[Row]) -> str:
 
 
 def code(text: str) -> str:
-    """The text as code, in a table too."""
+    """The text as code, also inside a table."""
     return f"`{text}`" if text else ""
 
 
 def prose(text: str) -> str:
-    """A docstring or help text as Markdown: what looks like a tag is escaped."""
+    """A docstring or help text as Markdown, with tags escaped."""
     return re.sub(r"<(?=[a-zA-Z/])", "&lt;", inspect.cleandoc(text))
 
 
@@ -138,10 +138,10 @@ EXIT_CODES = (
     ("0", "done, or as far as `--limit` goes"),
     ("1", "failed"),
     ("2", "wrong usage, or a wrong spec"),
-    ("3", "stopped at the budget; the same command with a larger budget goes on"),
+    ("3", "stopped at the budget; the same command with a larger budget continues"),
     ("4", "finished, with failures listed"),
     ("5", "waiting for batches"),
-    ("6", "another driver took the run over; nothing is lost, and this one need not be started again"),
+    ("6", "another driver took the run over; nothing is lost, and this one should not be started again"),
     ("130", "Ctrl-C"),
     ("143", "SIGTERM"),
 )
@@ -207,15 +207,24 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def default_of(name: str, schema: Mapping[str, Any], required: Iterable[str]) -> str:
-    """The default as YAML writes it; a required field has none."""
+    """The default in YAML; a required field has none."""
     if name in required:
         return "required"
     value = schema.get("default")
     if value is None or value == "" or value == {} or value == []:
         return ""
-    if isinstance(value, list) and all(isinstance(one, Mapping) and "model" in one for one in value):
-        value = [one["model"] for one in value]
+    value = [short_entry(one) for one in value] if isinstance(value, list) else short_entry(value)
+    if value == {}:
+        return ""
     return code(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def short_entry(value: Any) -> Any:
+    """The default of a model or a criterion as its name, and a mapping without its empty values; any other value itself."""
+    if not isinstance(value, Mapping):
+        return value
+    named = value.get("model") or value.get("name")
+    return named or {name: short_entry(one) for name, one in value.items() if one not in (None, "", [], {})}
 
 
 # Tables
@@ -269,7 +278,7 @@ def json_page() -> str:
 
 
 def json_fields() -> Any:
-    """`JSON_FIELDS`; a part with `every` has all documented attributes of its class."""
+    """`JSON_FIELDS`; a part with `every` gets all documented attributes of its class."""
     described = yaml.safe_load(JSON_FIELDS.read_text(encoding="utf-8"))
     for part in described["parts"].values():
         if part.get("every"):
@@ -279,8 +288,9 @@ def json_fields() -> Any:
 
 
 def _json_table(described: Mapping[str, Any]) -> str:
-    """The table of some fields. A field without a meaning has that of the class's attribute."""
+    """The table of some fields. A field without a meaning gets that of the class's attribute, in JSON's words."""
     meanings = attributes(described["class"]) if "class" in described else {}
+    meanings = {name: re.sub(r"\bNone\b", "null", meaning) for name, meaning in meanings.items()}
     found = [(path, meaning or meanings[re.findall(r"\w+", path)[-1]]) for path, meaning in described["fields"].items()]
     return table(("field", "meaning"), [(code(path), prose(meaning)) for path, meaning in found])
 
@@ -303,7 +313,7 @@ def undescribed(command: str, document: Any) -> list[str]:
     described = json_fields()
     one = described["commands"][command]
     known = [path for part in one.get("parts", ()) for path in described["parts"][part]["fields"]]
-    # The rows of systems have a section of their own.
+    # The rows of systems are described in a separate section.
     system = described["parts"]["system"]["fields"] if "judged" in one.get("parts", ()) else ()
     known += [f"{rows}.{path}" for rows in ("systems[]", "by_query[]", "haystacks.NAME[]") for path in system]
     known += one["fields"]
@@ -318,7 +328,7 @@ def undescribed(command: str, document: Any) -> list[str]:
 
 
 def paths_of(document: Any, path: str = "") -> Iterator[str]:
-    """The paths of all values of a JSON document; of an empty list or mapping none."""
+    """The paths of all values of a JSON document. Empty lists and mappings have no path."""
     if isinstance(document, Mapping):
         for name, value in document.items():
             yield from paths_of(value, f"{path}.{name}" if path else str(name))
@@ -357,12 +367,12 @@ def door_page() -> str:
 
 
 def documented(module: str, names: Iterable[str]) -> str:
-    """The block for which the site's mkdocstrings writes signatures and docstrings."""
+    """The block that the site's mkdocstrings replaces by signatures and docstrings."""
     return "\n".join([f"::: {module}", "    options:", "      members:", *(f"        - {name}" for name in names)])
 
 
 def first_sentence(thing: object) -> str:
-    """The first sentence of a docstring; empty for what has none of its own."""
+    """The first sentence of a docstring; empty without one of the object itself."""
     found = inspect.getdoc(thing) if callable(thing) else None
     first = " ".join((found or "").split("\n\n")[0].split())
     return re.split(r"(?<=[.?!])\s", first, maxsplit=1)[0]

@@ -1,9 +1,10 @@
-"""Time and memory of a report, by how many judgments a run has; and how long the page takes to open, where there is a Chromium.
+"""Measures the time and memory of a report by the run's number of judgments; with Chromium, also the time that the page takes to
+open.
 
     python tools/report_size.py --judgments 10000 100000 1000000 --data FOLDER
 
-`FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. Summaries and judgments are made up; each size is a process
-of its own. Prints the rows of the table in docs/how-to/report.md.
+`FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. Summaries and judgments are made up; each size is measured
+in a separate process. Prints the rows of the table in docs/how-to/report.md.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MODELS = 10
 
 
 def make(folder: Path, data: Path, judgments: int) -> str:
-    """A run of so many judgments, or a few more; its id."""
+    """Make a run of about this many judgments; returns its id."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "benchmarks"))
     from made_up import finished
 
@@ -58,7 +59,7 @@ def make(folder: Path, data: Path, judgments: int) -> str:
 
 
 def report_of(folder: Path, run: str, out: Path) -> dict[str, float]:
-    """Seconds and peak MiB of a report, in this process."""
+    """The seconds and the peak MiB of a report, in this process."""
     begin = time.perf_counter()
     api.make_report(run, str(folder)).write(str(out))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -66,8 +67,8 @@ def report_of(folder: Path, run: str, out: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - begin, "peak_mib": peak, "size_mib": size}
 
 
-def opened(out: Path) -> tuple[float, float] | None:
-    """Seconds until the page is there, and then until its list of samples is."""
+def time_opening(out: Path) -> tuple[float, float] | None:
+    """The seconds until the page is shown, and until its list of samples is."""
     if shutil.which("chromium") is None:
         return None
     from playwright.sync_api import sync_playwright
@@ -100,7 +101,7 @@ def main() -> None:
             run = make(store, arguments.data, judgments)
             command = [sys.executable, __file__, "--data", str(arguments.data), "--of", str(store), run, str(out)]
             found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-            page = opened(out)
+            page = time_opening(out)
             opens = "- | -" if page is None else f"{page[0]:.1f} | {page[1]:.1f}"
             row = f"| {judgments:,} | {found['seconds']:.0f} | {found['peak_mib']:,.0f} | {found['size_mib']:,.0f} | {opens} |"
             print(row, flush=True)

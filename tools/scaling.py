@@ -1,10 +1,10 @@
-"""How judging scales: a grid of many judgments against the simulated provider, with more workers and over more nodes.
+"""Measures how judging scales with workers and nodes: a grid of many judgments against the simulated provider.
 
     python tools/scaling.py --judgments 20000 --shapes 1x1 2x1 1x1 2x2 3x3
 
-A shape is WORKERSxNODES: so many workers over so many Ray nodes of this machine. Each prints a JSON line: judgments a second from
-the first to the last of the provider's calls, CPU seconds of each kind of process, and `outside`: the share of the calls at once
-that the limit allows which were not under way, on average (the provider's seconds in calls beside the time between).
+A shape is WORKERSxNODES, with all Ray nodes on this machine. Each prints a JSON line: judgments per second, from the provider's
+first call to its last; CPU seconds of each kind of process; and `outside`, the mean share of the limit's concurrent calls that
+were not in progress.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from simulated_provider import KEY, Simulated, simulated_provider
 
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 A_HAYSTACK = 54
-"""Judgments of one retriever: nine queries, six insights."""
+"""Judgments of one haystack and retriever: nine queries, six insights."""
 
 CONCURRENCY = 400
 LATENCY_S = 0.5
@@ -41,7 +41,7 @@ KINDS = ("WorkerActor", "LedgerActor", "MapWorker", "raylet", "gcs_server", "sum
 
 
 def spec_of(base: str, haystacks: list[str], workers: int) -> dict[str, Any]:
-    """Every summary is another call, every judgment too."""
+    """The spec. All summaries and judgments are different calls."""
     known = {"api_base": base, "api_key_env": "SCALING_KEY", "price": PRICE}
     return {
         "haystacks": haystacks,
@@ -56,7 +56,7 @@ def spec_of(base: str, haystacks: list[str], workers: int) -> dict[str, Any]:
 
 
 class Watching:
-    """CPU seconds of this machine's processes of ours, by kind; `with` it around what is watched."""
+    """A context that measures the CPU seconds of our processes on this machine, by kind."""
 
     def __init__(self, top: list[int]) -> None:
         self._top = top
@@ -94,7 +94,7 @@ class Watching:
 
 @contextlib.contextmanager
 def nodes_of(n: int) -> Iterator[str]:
-    """The address of a cluster of a head for driver and ledger, and n nodes for workers."""
+    """The address of a cluster: a head for driver and ledger, and n nodes for workers."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -108,7 +108,7 @@ def nodes_of(n: int) -> Iterator[str]:
 
 
 def measure(provider: Simulated, spec: Path, store: str, address: str) -> dict[str, Any]:
-    """One run from its beginning to its end."""
+    """Measure one run."""
     provider.reset()
     command = [str(SUMMHAY), "run", str(spec), "--store", store, "--address", address, "--json"]
     began = time.monotonic()

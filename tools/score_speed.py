@@ -1,16 +1,17 @@
-"""How many stored judgments a second are scored: ours, and the release's script, or a loop that does what it does.
+"""Measures how many stored judgments are scored per second: by this package, by the release's script, and by an equivalent loop.
 
     python tools/score_speed.py --data FOLDER --script FILE --store STORE
 
 `FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. `--script`: `utils_eval.py` of
 https://github.com/salesforce/summary-of-a-haystack, timed on both haystacks in two ways, from dicts in memory and from their
-files: `compute_single_sample_results` of each summary, called as its defaults have it, which gives the five figures of a summary;
-and `compute_full_results`, which gives those of the systems alone. The loop gives the latter in less time. Ours takes the
-released judgments as often as it takes to have a million of them, each time as other summaries, from rows in memory to the
-figures of every summary and of every system without intervals, a piece on each core as `summhay score` does. `--store`: times
-all of the scoring of the store's first run, which is read again and again: every figure, every interval, pooled.
+files: `compute_single_sample_results` for each summary with its defaults, which gives the five figures of a summary; and
+`compute_full_results`, which gives only those of the systems. The loop computes the latter faster. Our scoring repeats the
+released judgments as other summaries until there are a million, and goes from rows in memory to the figures of every summary and
+system, without intervals, with a piece on each core as in `summhay score`. `--store`: times the whole scoring of the store's
+first run, which is read several times: every figure and every interval, pooled.
 
-All in turn. Prints the quickest of each, by the clock and by processor time, which other work on the machine disturbs less.
+They run in turn. Prints the fastest time of each, by the clock and by processor time, which other work on the machine disturbs
+less.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ NAMES = ("topic_news1.json", "topic_news2.json")
 Frames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
-def released(data: Path, judgments: int) -> Frames:
-    """Summaries, judgments and gold documents of both haystacks, over and over under other ids until there are enough."""
+def released_frames(data: Path, judgments: int) -> Frames:
+    """The summaries, judgments and gold documents of both haystacks, repeated under other ids until there are enough."""
     summaries, judged, gold = [], [], []
     for name in NAMES:
         file = read_released((data / name).read_bytes(), name)
@@ -63,7 +64,7 @@ def released(data: Path, judgments: int) -> Frames:
 
 
 def by_columns(frames: Frames) -> tuple[pl.DataFrame, dict[str, tuple[float, ...]]]:
-    """Means of VALUES, as we score: of every summary, a row each, and system -> its own."""
+    """The means of VALUES, as `summhay score` computes them: a row per summary, and system -> its means."""
     summaries, judgments, gold = frames
 
     def part(start: int) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -86,7 +87,7 @@ def by_columns(frames: Frames) -> tuple[pl.DataFrame, dict[str, tuple[float, ...
 
 
 def as_dicts(frames: Frames) -> list[dict[str, Any]]:
-    """Each summary with its judgments and gold documents, as a released file holds them."""
+    """Each summary with its judgments and gold documents, as in a released file."""
     summaries, judgments, gold = frames
     documents = {(haystack, insight): set(found) for haystack, insight, found in gold.iter_rows()}
     judged = defaultdict(list)
@@ -105,7 +106,7 @@ def as_dicts(frames: Frames) -> list[dict[str, Any]]:
 
 
 def by_rows(summaries: list[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
-    """System -> means of VALUES, a judgment at a time (section 4.1)."""
+    """System -> means of VALUES, computed judgment by judgment (section 4.1)."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for summary in summaries:
         values = found[summary["system"]]
@@ -129,7 +130,7 @@ def by_rows(summaries: list[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, float]:
-    """How long it takes by the clock, and of processor time."""
+    """The elapsed and the processor seconds."""
     began, spent = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - began, time.process_time() - spent
@@ -143,7 +144,7 @@ def main() -> None:
     parser.add_argument("--store", help="a store whose first run is scored")
     parser.add_argument("--turns", type=int, default=3)
     asked = parser.parse_args()
-    frames = released(asked.data, asked.judgments)
+    frames = released_frames(asked.data, asked.judgments)
     rows = as_dicts(frames)
     few = sum(len(row["judgments"]) for row in rows[: len(rows) // 10])
     work: dict[str, tuple[int, Callable[[], Any]]] = {

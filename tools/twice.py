@@ -1,10 +1,11 @@
-"""Hardly anything is paid for twice: a run that is SIGKILLed at random and started again, and what the provider served.
+"""Tests that hardly anything is paid for twice: a run is killed at random and restarted, and the provider's calls are counted.
 
     python tools/twice.py                            # 5,000 calls, 10 kills
     python tools/twice.py --calls 600 --kills 3
 
-Served calls less distinct ones are at most those that were sent and not yet durable at the kills, which are at most twice as many
-as may be sent at once. What had been answered for some seconds is never asked again; the finished run, run again, asks nothing.
+Served calls minus distinct ones are at most the calls that were sent and not durable at the kills: at most twice the concurrency
+for each kill. A question that was answered some seconds before a kill is never asked again. Running the finished run again makes
+no call.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from simulated_provider import simulated_provider
 
 IN_FLIGHT = 64
 DURABLE_S = 1.0
-"""So long after its reply has come, an answer is durable."""
+"""This long after its reply, an answer is durable."""
 PROVIDER = ("--answers", "short", "--latency", "0.1", "--latency-spread", "0.9", "--token-skew", "0.1", "--no-usage", "0.05")
 INLINE = ("--executor", "inline")
 
 
 @dataclass(frozen=True)
 class Kill:
-    """What the provider had been asked when the worker was dead."""
+    """The provider's requests when the worker was dead."""
 
     arrived: int
-    """Requests until then."""
+    """Number of requests until then."""
     answered: frozenset[str]
     """Prompts whose answers must be durable."""
     unanswered: int
@@ -40,31 +41,31 @@ class Kill:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of the run, and of the run again."""
+    """The outcome of the run, and of running it again."""
 
     calls: int
     kills: tuple[Kill, ...]
     tally: Row
     asked_again: int
-    """Requests for what was durable at a kill."""
+    """Requests for answers that were durable at a kill."""
     again: Row
-    """Totals of the finished run, run again."""
+    """Totals of the finished run after running it again."""
     again_served: int
     again_s: float
 
     @property
     def repeated(self) -> int:
-        """Calls served for a prompt that had been served before."""
+        """The number of calls served for a prompt that had been served before."""
         repeated: int = self.tally["served"] - self.tally["prompts"]
         return repeated
 
     @property
     def at_most(self) -> int:
-        """So many may have been sent and not yet durable, over all kills."""
+        """The maximum number of calls that may have been sent and not durable, over all kills."""
         return 2 * IN_FLIGHT * len(self.kills)
 
-    def wrongs(self) -> list[str]:
-        """What must not be."""
+    def violations(self) -> list[str]:
+        """The violations of the laws."""
         found = {
             "more was paid for twice than may be sent and not yet durable": self.repeated > self.at_most,
             "more was in flight than may be sent at once": max((kill.unanswered for kill in self.kills), default=0) > IN_FLIGHT,
@@ -76,21 +77,21 @@ class Result:
         return [wrong for wrong, is_so in found.items() if is_so]
 
 
-def killed(one: Job, n: float, deaths: list[tuple[float, int]]) -> Kill | None:
-    """Start the run, and kill it when the provider has served so many more; None where it ended before. `deaths`: when it was
-    killed, and how many requests had arrived of it and of those before it, to which this kill is added."""
+def kill_after(one: Job, n: float, deaths: list[tuple[float, int]]) -> Kill | None:
+    """Start the run, and kill it when the provider has served `n` more calls; None if the run ended first. `deaths`: the time of
+    each kill, and the number of requests that had arrived until then; this kill is added."""
     process = one.start(*INLINE)
     if not one.wait_served(process, n):
         return None
     at = time.time()
     kill_all([process.pid])
-    # What the dead had written to their connections is still read, and it is theirs.
+    # The provider still reads what the dead process wrote to its connections.
     while one.tally()["in_flight"]:
         time.sleep(0.02)
     calls = one.requests()
     deaths.append((at, len(calls)))
     served = [call for call in calls if call["served"]]
-    # What was answered too shortly before a kill, or to the dead, may be asked again.
+    # Answers that arrived just before a kill, or after it, may be asked for again.
     answered = [call for call in served if call["answered"]]
     lost = {
         call["n"] for call in answered if any(call["n"] < arrived and at < call["done"] + DURABLE_S for at, arrived in deaths)
@@ -101,13 +102,13 @@ def killed(one: Job, n: float, deaths: list[tuple[float, int]]) -> Kill | None:
 
 
 def measure(calls: int, kills: int, seed: int = 1) -> Result:
-    """Run, kill, run to the end, and run again."""
+    """Run, kill, finish, and run again."""
     chance = random.Random(seed)
     moments = [0.0, *sorted(chance.uniform(0, 0.97 * calls) for _ in range(kills))]
     with simulated_provider(*PROVIDER) as provider, job(provider, limits={"concurrency": IN_FLIGHT}, items=calls) as one:
         steps = [max(1.0, moment - before) for before, moment in itertools.pairwise(moments)]
         deaths: list[tuple[float, int]] = []
-        found = [kill for step in steps if (kill := killed(one, step, deaths))]
+        found = [kill for step in steps if (kill := kill_after(one, step, deaths))]
         one.start(*INLINE).wait(PATIENCE_S)
         first, requests = one.tally(), one.requests()
         began = time.monotonic()
@@ -126,7 +127,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     found = measure(asked.calls, asked.kills, asked.seed)
-    for wrong in found.wrongs():
+    for wrong in found.violations():
         print(f"WRONG: {wrong}")
     print(f"{found.calls} calls, {len(found.kills)} kills; durable before each: {[len(one.answered) for one in found.kills]}")
     served, distinct = found.tally["served"], found.tally["prompts"]
@@ -136,7 +137,7 @@ def main() -> int:
     print(f"answered before a kill and asked again: {found.asked_again}")
     print(f"billed {found.again['bill']:.4f} dollars, charged {found.again['books']:.4f}")
     print(f"run again: {found.again_served} calls, {found.again_s:.2f} s")
-    return 1 if found.wrongs() else 0
+    return 1 if found.violations() else 0
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ _NAMES = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which now raises SpecError in one line for an argument of a wrong type or choice. `**options: Unpack[...]`
-    become keywords of its signature."""
+    """Wrap a function: an argument of a wrong type or choice raises SpecError, in one line. `**options: Unpack[...]` become
+    keywords of its signature."""
     options = options_of(function)
     defaults: Any = {name: option.default for name, (_, option) in options.items()}
     signature = inspect.signature(function)
@@ -81,7 +81,7 @@ def _is(value: Any, kind: Any) -> bool:
         return isinstance(value, numbers.Integral if kind is int else numbers.Real) and not isinstance(value, bool)
     if origin in (Sequence, Iterable):
         listed = isinstance(value, origin) and not isinstance(value, str | bytes | Mapping)
-        # Only the function itself reads an iterator.
+        # An iterator is left to the function, since it can be read only once.
         return listed and (not isinstance(value, Sequence) or all(_is(one, parts[0]) for one in value))
     return isinstance(value, origin or kind)
 
@@ -108,7 +108,7 @@ def load_with(spec: Spec, store: str | None, options: PlanOptions, cluster: engi
 
 
 def cluster_of(options: StartOptions) -> engine.Cluster:
-    """The Ray of a start with these options."""
+    """Where a start with these options may use Ray."""
     return engine.Cluster(options["address"], options["executor"], not options["untrusted"])
 
 

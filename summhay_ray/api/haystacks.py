@@ -142,7 +142,7 @@ def check_pairs(
     """
     path = Path(haystack)
     raw = benchmarks.mine.read_mined(path)
-    pairs = benchmarks.mine.drawn_pairs(raw, n)
+    pairs = benchmarks.mine.draw_pairs(raw, n)
     if ask is None:
         if sheet is None:
             raise UserError("give a sheet to write, or a function that asks")

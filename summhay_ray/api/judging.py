@@ -1,4 +1,4 @@
-"""Judgments: scores, comparisons and reports of stored runs, without any call; and judges, which are asked again or measured."""
+"""Scores, compares and reports stored runs, without any call; also measures judges, and asks them again."""
 
 from __future__ import annotations
 
@@ -238,9 +238,9 @@ def judge_bench(
         workload = benchmarks.judge_bench.load_bench(
             Path(file), judges, benchmarks.judge_bench.BenchOptions(spec, held_out, untrusted)
         )
-    outcomes = benchmarks.judge_bench.without_asking(workload)
+    outcomes = benchmarks.judge_bench.free_outcomes(workload)
     if outcomes is not None:
-        return workload.measured(outcomes)
+        return workload.figures_of(outcomes)
     result = engine.run_workload(workload, Store(store_uri(store)), {"budget": budget, "executor": "inline"})
     measured: benchmarks.judge_bench.BenchResult = result.scores
     n_unpaid = sum(row.failures.get("budget", 0) for row in measured.judges)

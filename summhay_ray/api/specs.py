@@ -150,7 +150,7 @@ def plan(spec: Spec, store: str | None = None, *, exact: bool = False, **options
     opened = store_of(loaded, store)
     made = engine.plan(loaded, opened, budget, exact=exact)
     asked = any(stage.calls for stage in made.stages)
-    going = engine.left_of_going(opened, made.run)
+    going = engine.reported_work_left(opened, made.run)
     return replace(made, going=going, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
 
 

@@ -47,8 +47,8 @@ def status(run_id: str, store: str | None = None) -> StatusResult:
 def stop(run_id: str, store: str | None = None, *, cancel_batches: bool = False) -> str:
     """Stop the run's driver, on any machine, and wait until its calls in flight are stored. Returns `on HOST, pid N`.
 
-    `cancel_batches`: then cancel the run's batches, also without a driver (which returns an empty string); what they have
-    answered is stored and booked. Raises UserError if the run has no live driver, and no batches to cancel.
+    `cancel_batches`: also cancel the run's batches, and store and book what they have answered; without a driver, this returns an
+    empty string. Raises UserError if the run has no live driver, and no batches to cancel.
     """
     return engine.stop(opened_run(run_id, store), cancel_batches=cancel_batches)
 
@@ -153,7 +153,7 @@ def export_tables(
         if attribution := run.record.get(storage.ATTRIBUTION):
             files.put("ATTRIBUTION", f"{attribution}\n".encode())
     except OSError as error:
-        # The path in an error of the target is its folder, inside it, or one of its parents. All others are of the store.
+        # An error of the target names its folder, a path in it, or one of its parents. Any other error is the store's.
         if files.folder is None or error.filename is None:
             raise
         path, folder = Path(os.fsdecode(error.filename)).absolute(), files.folder.absolute()
@@ -230,9 +230,10 @@ def delete_answers(
 ) -> DeletionResult:
     """Delete stored answers, and the items that used them from the tables of all runs. `dry_run`: only report them.
 
-    Deletes the answers that `run` paid for, that were stored by starts of runs before `before` (ISO 8601, UTC without an offset),
-    and that contain the text `matching`: each that is given must fit, and one must be given. Their cost stays counted. Later runs
-    ask again. Raises UserError, also while a driver is running; OSError. After any interruption, the same call continues.
+    Selects the answers that `run` paid for, that were stored by starts of runs before `before` (ISO 8601, UTC without an offset),
+    and that contain the text `matching`. At least one of the three is required; an answer must match all that are given. Their
+    cost stays counted. Later runs ask again. Raises UserError, also while a driver is running; OSError. After any interruption,
+    the same call continues.
     """
     if not (run or before or matching):
         raise UserError("no answers are selected: give a run, a date, or a text")

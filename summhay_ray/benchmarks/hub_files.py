@@ -27,7 +27,7 @@ _PATTERNS = ["*.json", "*.jsonl", "*.ndjson", "*.parquet"]
 
 def hub_path(repo: str, file: str, revision: str | None) -> Path:
     """The path of a file of a data set in the cache, downloaded if it is not there. Raises UserError."""
-    return _asked(f"{repo}/{file}", revision, "hf_hub_download", repo, file)
+    return _path_from_hub(f"{repo}/{file}", revision, "hf_hub_download", repo, file)
 
 
 def hub_entries(entry: str) -> list[str]:
@@ -41,7 +41,7 @@ def hub_entries(entry: str) -> list[str]:
         raise UserError(f"{entry!r} names no data set of the Hub; expected hub:OWNER/NAME, hub:OWNER/NAME@REVISION or .../FILE")
     repo, revision, file = match.groups()
     patterns = [file] if file else _PATTERNS
-    folder = _asked(repo, revision, "snapshot_download", repo, allow_patterns=patterns)
+    folder = _path_from_hub(repo, revision, "snapshot_download", repo, allow_patterns=patterns)
     found = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -66,7 +66,7 @@ def hub_content(entry: str) -> bytes:
     return json.dumps(_rows(path)[int(row[2]) - 1]).encode("ascii") if row else read_json(path)
 
 
-def _asked(what: str, revision: str | None, function: str, *names: str, **options: Any) -> Path:
+def _path_from_hub(what: str, revision: str | None, function: str, *names: str, **options: Any) -> Path:
     """The path that a function of huggingface_hub returns. Raises UserError without the package, or if the Hub gives nothing."""
     try:
         hub = importlib.import_module("huggingface_hub")

@@ -1,4 +1,4 @@
-"""How the members of panels agree with each other, for the report of any benchmark whose judges may be panels."""
+"""The agreement of panels' members, for the report of any benchmark whose judges may be panels."""
 
 from collections.abc import Mapping, Sequence
 

@@ -28,7 +28,7 @@ TOKENS_A_RATING = 1
 """Expected length of an answer: a number."""
 
 
-def checked(make: Callable[..., Any], *arguments: Any) -> None:
+def as_value_error(make: Callable[..., Any], *arguments: Any) -> None:
     """Call `make`, and turn its UserError into the ValueError that pydantic reports with the name of the field."""
     try:
         make(*arguments)
@@ -51,7 +51,7 @@ class ExtractSpec(Strict):
     @classmethod
     def _known(cls, method: str) -> str:
         if ":" not in method:
-            checked(extracts.make_extractor, method)
+            as_value_error(extracts.make_extractor, method)
         return method
 
     @model_validator(mode="before")
@@ -63,7 +63,7 @@ class ExtractSpec(Strict):
             return fields
         if ":" in method:
             if not fields.get("content"):
-                checked(extracts.make_extractor, method)
+                as_value_error(extracts.make_extractor, method)
                 fields = {**fields, "content": extracts.method_identity(method)}
             return fields
         try:
@@ -72,9 +72,9 @@ class ExtractSpec(Strict):
             # The validation of `method` reports the error with the name of the field.
             return fields
 
-    def planned(self) -> ExtractSpec:
-        """The option as the plan uses it: `lead`, whose extracts are as long, replaces a method with weights. Raises NoModel
-        without these."""
+    def for_plan(self) -> ExtractSpec:
+        """The option for a plan: `lead`, whose extracts are as long, replaces a method with weights. Raises NoModel if these are
+        missing."""
         weights = extracts.own_model(self.method)
         if not weights:
             return self
@@ -92,7 +92,7 @@ _extracted = functools.lru_cache(maxsize=512)(extracts.cut_down)
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
-    """Where a benchmark keeps its ratings; `summhay compare` reads this to compare two raters."""
+    """The table of a benchmark's ratings, from which `summhay compare` compares two raters."""
 
     table: str
     of: tuple[str, ...]
@@ -174,7 +174,7 @@ Rater = Annotated[RaterSpec, BeforeValidator(rater_entry, json_schema_input_type
 """A rater in a spec: a model's name, or a mapping of the fields of `RaterSpec`."""
 
 
-async def rated(
+async def rate_text(
     workload: Benchmark[Any],
     ask: Ask,
     stage: str,
@@ -192,14 +192,14 @@ async def rated(
             ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
             return await judge.rate_text(criterion, shown, settings, ask_rater, compat)
 
-    return await panel_rated(rater, rater.members, alone)
+    return await rate_by_panel(rater, rater.members, alone)
 
 
-async def panel_rated(
+async def rate_by_panel(
     rater: R, members: Sequence[R], alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]
 ) -> Outcome[judge.Rating]:
-    """A rater's rating by `alone`; for a panel the mean of its members' ratings, which are its votes. If one has none, the panel
-    fails."""
+    """The rating that `alone` gets from the rater. A panel's rating is the mean of its members' ratings, which are its votes; if
+    a member has no rating, the panel fails."""
     if not members:
         return await alone(rater)
     said = await asyncio.gather(*map(alone, members))
@@ -225,7 +225,7 @@ def shown_with_savings(
 ) -> Mapping[str, str]:
     """See `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
     if ask.planning and extract is not None:
-        extract = extract.planned()
+        extract = extract.for_plan()
     shown = shown_of(extract, values)
     if ask.planning and extract is not None:
         requests = (judge.rating_requests(criterion, texts, rater) for texts in (values, shown))

@@ -25,7 +25,7 @@ class OfWordsSpec(Spec):
         description="words in texts that are not Latin; auto: by ICU; latin: by the papers' rules, which find almost none",
     )
 
-    def tells_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
+    def warn_of_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
         """Warn about non-Latin texts that are read as Latin ones. `texts`: the texts that are compared with each other."""
         foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
         warning = (
@@ -34,7 +34,7 @@ class OfWordsSpec(Spec):
         return [warning] if any(foreign) else []
 
 
-def unmatched(pieces: Iterable[pl.DataFrame], query: Sequence[str], retrievers: Collection[str], mend: str) -> list[str]:
+def warn_of_unmatched(pieces: Iterable[pl.DataFrame], query: Sequence[str], retrievers: Collection[str], mend: str) -> list[str]:
     """Warn about each of the `retrievers` that scores 0 for every document of a query. `pieces`: rankings, with columns
     `query` (its id), retriever and score; each query's rows are in one piece."""
     zero = (pl.col("score") == 0).all().alias("zero")

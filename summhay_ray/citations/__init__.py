@@ -4,7 +4,7 @@ It compares words and calls no model. For the benchmarks. `metrics/citation_pars
 scores; `metrics/coverage_citation_joint.py` computes their precision and recall.
 """
 
-from summhay_ray.citations.corpus import Cited, CitedCorpora, CitedDocuments, Mode, is_heading, recited
+from summhay_ray.citations.corpus import Cited, CitedCorpora, CitedDocuments, Mode, is_heading, repair_citations
 from summhay_ray.citations.support_judge import SUPPORT_JUDGE, SUPPORT_REVISION, SUPPORTED, Supports, verdict_of
 
 __all__ = [
@@ -17,6 +17,6 @@ __all__ = [
     "Mode",
     "Supports",
     "is_heading",
-    "recited",
+    "repair_citations",
     "verdict_of",
 ]

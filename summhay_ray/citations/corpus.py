@@ -12,10 +12,11 @@ from summhay_ray.citations.support_judge import SUPPORTED, SupportIndex, Support
 from summhay_ray.metrics import ids_of, read_citations
 
 Mode = Literal["both", "drop", "add"]
-"""What a repair does: drop unsupported citations, add supporting documents, or both."""
+"""A repair drops unsupported citations, adds supporting documents, or does both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
 _COPY, _NEAR_COPY = 0.95, 0.85
-"""A bullet copies a sentence from the first similarity on; then only documents with a sentence of the second one are added."""
+"""A bullet copies a sentence if their similarity is at least the first number. A repair then only adds documents with a sentence
+whose similarity is at least the second."""
 KEPT = 2
 """Corpora that are kept with their indexes."""
 
@@ -68,20 +69,22 @@ class CitedDocuments:
         return Cited(tuple(sorted(known)), by_id=len(known), unreadable=tuple(one for one in ids if one not in self.ids))
 
     def plain(self, bullets: Sequence[str]) -> list[str]:
-        return [rewritten(bullet, self.ids, ()) for bullet in bullets]
+        return [replace_citations(bullet, self.ids, ()) for bullet in bullets]
 
     def support(self, bullets: Sequence[str]) -> Supports:
         return self.index.support(self.plain(bullets))
 
     def recite(self, bullets: Sequence[str], mode: Mode = "both") -> tuple[str, ...]:
         cited, free = self.cited(bullets), self.support(bullets)
-        after = [recited(text, one, free, place, mode) for place, (text, one) in enumerate(zip(bullets, cited, strict=True))]
-        return self.with_citations(bullets, cited, after)
+        after = [
+            repair_citations(text, one, free, place, mode) for place, (text, one) in enumerate(zip(bullets, cited, strict=True))
+        ]
+        return self.apply_citations(bullets, cited, after)
 
-    def with_citations(self, bullets: Sequence[str], cited: Sequence[Cited], after: Sequence[frozenset[int]]) -> tuple[str, ...]:
+    def apply_citations(self, bullets: Sequence[str], cited: Sequence[Cited], after: Sequence[frozenset[int]]) -> tuple[str, ...]:
         """The bullets with the citations `after` a repair; bullets with unchanged citations stay as they are."""
         return tuple(
-            rewritten(text, self.ids, numbers) if numbers != frozenset(one.numbers) or one.out_of_range else text
+            replace_citations(text, self.ids, numbers) if numbers != frozenset(one.numbers) or one.out_of_range else text
             for text, one, numbers in zip(bullets, cited, after, strict=True)
         )
 
@@ -105,7 +108,7 @@ class CitedCorpora:
             return self._kept[name]
 
 
-def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> str:
+def replace_citations(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> str:
     """The bullet with its citations replaced by these, at its end; brackets that are not citations stay."""
     done, parts = 0, []
     for group in read_citations(bullet, ids).groups:
@@ -126,7 +129,7 @@ def is_heading(bullet: str, cited: Cited) -> bool:
     return ends and not cited.numbers and not cited.out_of_range
 
 
-def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
+def repair_citations(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
     """The numbers of the documents that a bullet cites after its repair. `place`: the bullet's index in `free`, from 0.
 
     A citation stays if its document supports the bullet. Others are added if they support it too and, where the bullet copies a

@@ -34,12 +34,14 @@ SUPPORT_REVISION = "7"
 SUPPORTED, PARTLY = 0.5, 0.25
 """Minimum value of a document that supports a bullet, and of one that supports part of it."""
 _ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2
-"""Windows of other documents count from this cosine on, weighted by its sixth power; less if the nearest is below `_FEW`."""
+"""Windows of other documents count if their cosine is at least `_ALIKE`, with its sixth power as weight. They count less if the
+nearest cosine is below `_FEW`."""
 _SHARED = 0.7
 """Weight of the similar windows in the average."""
 _MOST_ALIKE = 30
 _SEEDS, _NEAR, _FOCUS = 8, 0.4, 3
-"""A bullet is expanded by its best windows of this many documents, down to this share of the best one, weighted by this power."""
+"""A bullet is expanded by the best windows of `_SEEDS` documents, if their similarity is at least `_NEAR` of the best one's.
+`_FOCUS` is the power of their weights."""
 _ALONE = 0.5
 """Minimum share of its own similarity that a window keeps if no other document has a similar one."""
 _RELATIVE, _LEAST_BEST = 0.25, 0.05
@@ -60,12 +62,13 @@ _AROUND = 1
 _MOST_POSTED = 2000
 """The similarity of windows ignores facts that more windows than this have, so that time stays linear."""
 _ADDED = 0.5
-"""A repair adds a document from this share of the best document's similarity to a bullet's own words on."""
+"""A repair adds a document if its similarity to the bullet's own words is at least this share of the best document's."""
 _HAYSTACK = 10
 """Minimum number of documents for rare words and common wordings. With fewer, `lexical_model` judges each document alone."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
-"""An English bullet of at least this many words has at least the first share of English function words; a document the second."""
+"""The minimum words, and the minimum share of English function words, of an English bullet; the minimum share in an English
+document."""
 _UNKNOWN_LETTERS, _FEWEST_FOREIGN = 0.08, 2
 """A bullet is in another language if it has this share of letters that the documents lack, or this many of the words below."""
 _FOREIGN_WORDS = frozenset(

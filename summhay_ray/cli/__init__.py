@@ -19,7 +19,7 @@ from summhay_ray.loops import collect_rarely
 
 __all__ = ["main"]
 
-# typer uses its bundled click or the installed one: this is the base class of usage errors for either.
+# The base class of usage errors of the click that typer uses: its bundled one or the installed one.
 _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 
 
@@ -102,7 +102,8 @@ class _Terminated(UserError):
 
 @functools.cache
 def _commands() -> Callable[..., object]:
-    """All commands with their options: reading them from the functions takes longer than running a small command."""
+    """All commands with their options. Cached: reading the options from the functions takes longer than running a small
+    command."""
     return typer.main.get_command(app)
 
 

@@ -83,7 +83,7 @@ def compare(
         tuple[str, str] | None,
         typer.Option(
             "--judges",
-            help="Two of the run's judges; with two runs or --systems, those whose scores are used. Of ratings: the raters.",
+            help="Two of the run's judges; with two runs or --systems, those whose scores are used. For ratings: two raters.",
             metavar="A B",
             callback=_two_names,
         ),
@@ -94,7 +94,7 @@ def compare(
         typer.Option(help="Compare retrievers, each averaged over the models, or models, each averaged over the retrievers."),
     ] = None,
     labels: shared.LabelsOption = None,
-    rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
+    rows: Annotated[int, typer.Option(help="Number of insights to list, those on which the judges differ most.", min=0)] = 20,
     over: shared.OverOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every figure, system and pair, not only one screen.")] = False,
     store: shared.StoreOption = None,

@@ -132,14 +132,14 @@ def mine(
         typer.Option("--review", help="A sheet to write (.csv or .xlsx) on which a person edits everything; and an HTML page."),
     ] = None,
     absent: Annotated[
-        int | None, typer.Option("--absent", help="How many queries to add about what no document says.", min=0)
+        int | None, typer.Option("--absent", help="Number of queries to add about subjects that no document mentions.", min=0)
     ] = None,
     accept: Annotated[str | None, typer.Option("--accept", help="A sheet that a person has filled in.")] = None,
     show_text: Annotated[
         str | None,
         typer.Option(
             "--show-text",
-            help="Only show what is read of this document, and what is left out, with the reason.",
+            help="Only show the text that is read of this document, and the omitted parts with the reason.",
             metavar="DOCUMENT",
         ),
     ] = None,
@@ -150,7 +150,7 @@ def mine(
         ),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Write to --out though it has a person's work; what still applies is kept.")
+        bool, typer.Option("--replace", help="Write to --out even if it has a person's work; decisions that apply are kept.")
     ] = False,
     as_json: JsonOption = False,
     **options: Unpack[StartOptions],
@@ -268,9 +268,9 @@ def verify(
     """Check haystack files against their own annotations, as `synth` does, but without a model.
 
     Checks that subtopics and insights are distinct, that insights fit their subtopics (assigned blind), that queries give no
-    insight away, which insights each document has, and that no document is a near-copy. Sure is only what rests on numbers, names
-    and dates, or on equal texts; the rest is unsure, and counted apart. Exit codes: 0 all as stated, 4 something otherwise or
-    unsure.
+    insight away, which insights each document has, and that no document is a near-copy. A check is sure if it rests on numbers,
+    names and dates, or on equal texts; unsure checks are counted separately. Exit codes: 0 all checks confirm the file, 4 some do
+    not, or are unsure.
     """
     from summhay_ray.cli.record_tables import VERIFIED_LEGEND, verified_tables
 

@@ -9,7 +9,7 @@ import typer
 
 import summhay_ray
 from summhay_ray.cli import shared_options as shared
-from summhay_ray.cli.show import batches_line, console, counted, document, facts, say, show_scores, tables
+from summhay_ray.cli.show import batches_line, console, counts_text, document, facts, say, show_scores, tables
 
 if TYPE_CHECKING:
     from summhay_ray.engine import StatusResult
@@ -55,7 +55,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         ("status", f"{result.status} {result.driver}".rstrip()),
         ("began", f"{result.began[:16].replace('T', ' ')} UTC"),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("failures", counted(result.failures) or "none"),
+        ("failures", counts_text(result.failures) or "none"),
         ("dollars", dollars_line(result.usd)),
     ]
     pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(ExcessTotals(**one))) for one in result.claims]
@@ -64,7 +64,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
-        pairs.append(("cut or unfinished", f"{counted(result.finish_reasons)} of the answers"))
+        pairs.append(("cut or unfinished", f"{counts_text(result.finish_reasons)} of the answers"))
     shown = result.tables if everything else {}
     return [
         *pairs[:3],
@@ -197,7 +197,7 @@ def export(
         Literal["parquet", "csv", "jsonl", "released", "trec-rag", "lm-eval", "every-eval-ever"] | None,
         typer.Option(
             "--format",
-            help="Of tables: parquet (by default), csv, jsonl; with --out: released (SummHay JSON, by default), trec-rag, "
+            help="With --tables: parquet (the default), csv, jsonl; with --out: released (SummHay JSON, the default), trec-rag, "
             "lm-eval, every-eval-ever.",
         ),
     ] = None,

@@ -97,7 +97,7 @@ def plan(
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
         prose(line)
     usd = result.usd
-    # What judges that read extracts save.
+    # The savings of judges that read extracts.
     spared, usd_spared, left = (sum(stage.get(name, 0) for stage in stages) for name in ("spared_tokens", "usd_spared", "usd"))
     read, written = (sum(stage.get(f"cache_{way}_tokens", 0) for stage in stages) for way in ("read", "write"))
     cached = f"{sum(stage.get('usd_cached', stage['usd']) for stage in stages):.4f} expected"
@@ -151,7 +151,7 @@ def coverage(
         list[str] | None,
         typer.Option(
             "--evaluator",
-            help="What decides whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Repeatable.",
+            help="Decides whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Repeatable.",
             metavar="NAME",
         ),
     ] = None,
@@ -212,7 +212,7 @@ def support(
     ] = "",
     documents: Annotated[str | None, typer.Option("--documents", help="The folder of the documents that answers cite.")] = None,
     per: Annotated[
-        Literal["citation", "bullet"], typer.Option("--per", help="What a model is asked about in one call.")
+        Literal["citation", "bullet"], typer.Option("--per", help="The citations that a model is asked about in one call.")
     ] = "citation",
     store: shared.StoreOption = None,
     everything: shared.AllOption = False,

@@ -19,20 +19,20 @@ from summhay_ray.simulator_settings import Settings
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
 
-# name -> help; like all faults, they are drawn with the prompt and --seed.
+# name -> help. Whether a request has such a fault depends on its prompt and --seed, as for all faults.
 FAULTS: Mapping[str, str] = {
     "forget": "Fraction of a synthesis's documents, chapters and edits that lack an insight.",
-    "extra": "Fraction of them that state an insight more.",
+    "extra": "Fraction of these that state an insight too many.",
     "malformed": "Fraction of a synthesis's other answers that are not what was asked for.",
 }
 
 
 _SETTINGS = get_type_hints(Settings, include_extras=True)
 _OPTIONS: tuple[tuple[Any, ...], ...] = (
-    ("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
+    ("port", int, 8000, "The port to listen on; 0 takes a free port and prints it."),
     ("host", str, "127.0.0.1", "The address to listen on; by default only this machine can connect."),
     ("answers", Literal["offline", "short"], "offline", "offline: as offline/support, /judge and /writer; short: quick texts."),
-    # Settings with several values are options of another form, below.
+    # Settings with several values have another form; they follow below.
     *(
         (one.name, get_args(_SETTINGS[one.name])[0], one.default, get_args(_SETTINGS[one.name])[1])
         for one in dataclasses.fields(Settings)
@@ -47,8 +47,8 @@ _OPTIONS: tuple[tuple[Any, ...], ...] = (
     ),
     ("limits", list[str] | None, None, "MODEL:rpm=60,latency=2,...: settings of one model; repeatable.", "--limit"),
     ("unknown_models", list[str] | None, None, "A model that is answered 404; repeatable.", "--unknown-model"),
-    ("keys", str | None, None, "A file of API keys, one a line: others get 401; else any key is taken."),
-    ("record", str | None, None, "A file that gets each call as a line of JSON, at its bill and at its end."),
+    ("keys", str | None, None, "A file of API keys, one per line: others get 401; by default, any key is accepted."),
+    ("record", str | None, None, "A file for the calls as JSON lines; each is written when it is billed and when it ends."),
     ("as_json", bool, False, "One JSON document on stdout; everything else on stderr.", "--json"),
 )
 """Name, type, default and help of each option of `simulate`, and its flag if it differs from the name."""
@@ -112,12 +112,12 @@ simulate.__dict__["__signature__"] = inspect.Signature(
 
 def clean(
     store: StoreOption = None,
-    older_than: Annotated[str, typer.Option("--older-than", help="Only what was written longer ago: 1d, 6h, 30m, 0.")] = "1d",
+    older_than: Annotated[str, typer.Option("--older-than", help="Only files older than this: 1d, 6h, 30m, 0.")] = "1d",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
-    answers: Annotated[bool, typer.Option("--answers", help="Delete stored answers that fit the next three.")] = False,
-    run: Annotated[str, typer.Option("--run", help="With --answers: those that this run paid for.")] = "",
-    before: Annotated[str, typer.Option("--before", help="With --answers: those of starts before this date (UTC).")] = "",
-    matching: Annotated[str, typer.Option("--matching", help="With --answers: those whose texts contain this one.")] = "",
+    answers: Annotated[bool, typer.Option("--answers", help="Delete stored answers that match the next three options.")] = False,
+    run: Annotated[str, typer.Option("--run", help="With --answers: answers that this run paid for.")] = "",
+    before: Annotated[str, typer.Option("--before", help="With --answers: answers of starts before this date (UTC).")] = "",
+    matching: Annotated[str, typer.Option("--matching", help="With --answers: answers whose texts contain this text.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Delete the answers without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:

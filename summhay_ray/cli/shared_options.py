@@ -16,7 +16,7 @@ EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIA
 """Status of a result -> exit code."""
 _HELP = {name: get_args(hint)[1].help for name, hint in get_type_hints(RunOptions, include_extras=True).items()}
 _FOR_CODE = ("watch", "note")
-"""Options of the Python API that the command line lacks: functions."""
+"""Options of the Python API whose values are functions: the command line lacks them."""
 
 SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
 RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]
@@ -75,19 +75,19 @@ JudgedOption = Annotated[
     str,
     typer.Option(
         "--judge",
-        help="Whose judgments, of several: the run's own judge if left out (an imported run's is called released).",
+        help="The judge whose judgments are used; default the run's own (`released` for an imported run).",
         metavar="NAME",
     ),
 ]
 LabelsOption = Annotated[
     str | None,
-    typer.Option("--labels", help="A sheet of label, with people's labels: figures are corrected by it, too.", metavar="SHEET"),
+    typer.Option("--labels", help="A sheet of `label` with people's labels, which also correct the figures.", metavar="SHEET"),
 ]
 OverOption = Annotated[
     Literal["queries", "haystacks"] | None,
     typer.Option(
         "--over",
-        help="What differences generalize to: further queries of these haystacks (or documents), or other haystacks; by default "
+        help="Differences generalize to further queries of these haystacks (or documents), or to other haystacks; default "
         "others, with six or more.",
     ),
 ]

@@ -68,16 +68,16 @@ def prose(text: str) -> None:
 
 
 def tables(grids: Iterable[TextTable]) -> None:
-    """Print tables as wide as the terminal; below one that is wider, a line says what is left out."""
+    """Print tables as wide as the terminal. A line below a wider table names what is left out."""
     from rich.table import Table
     from rich.text import Text
 
-    from summhay_ray.report import fitted, folded
+    from summhay_ray.report import fit_table, fold_text
 
     out = console()
     for grid in grids:
         rows = tuple(tuple(map(printable, row)) for row in grid.rows)
-        part = fitted(
+        part = fit_table(
             replace(grid, title=printable(grid.title), columns=tuple(map(printable, grid.columns)), rows=rows), out.width
         )
         if part.grid.title.strip():
@@ -85,9 +85,9 @@ def tables(grids: Iterable[TextTable]) -> None:
         table = Table(header_style="bold")
         for index, (column, width) in enumerate(zip(part.grid.columns, part.widths, strict=True)):
             justify: JustifyMethod = "left" if index < grid.heads else "right"
-            table.add_column(Text(folded(column, width)), justify=justify, width=width, overflow="fold")
+            table.add_column(Text(fold_text(column, width)), justify=justify, width=width, overflow="fold")
         for row in part.grid.rows:
-            table.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, part.widths, strict=True)))
+            table.add_row(*(Text(fold_text(cell, width)) for cell, width in zip(row, part.widths, strict=True)))
         out.print(table)
         if part.left_out:
             prose(f"Left out at {out.width} columns: {', '.join(part.left_out)}; --json has all")
@@ -130,7 +130,7 @@ def show_scores(run: str, store: str | None, results: Results | ScoreResult, eve
         say(f"All systems, figures and more: summhay score {run} --all{store_option(api.store_uri(store))}")
 
 
-def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
+def end_lines(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
     """Lines for `facts` on how a command ended.
 
     `head`: name and id of the run; `unit`: the word for its cells; `go_on`: the command that resumes it.
@@ -142,18 +142,18 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         head,
         ("status", result.status),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("failures", counted(result.failures) or "none"),
+        ("failures", counts_text(result.failures) or "none"),
         ("calls", f"{calls['made']} made, {calls['reused']} reused"),
         ("dollars", dollars_line(result.usd)),
         ("seconds", result.seconds),
-        *([("computed", computed(result.computing))] if result.computing else []),
+        *([("computed", computing_line(result.computing))] if result.computing else []),
         ("store", store),
         *((f"stopped {model}", why) for model, why in result.stopped_models.items()),
     ]
     if left:
         again = result.status in ("limited", "waiting")
         how = go_on.removesuffix(" --budget MORE") + ", every stored answer is reused" if again else go_on
-        pairs.append(("left", left_over(left, unit, how)))
+        pairs.append(("left", remaining_lines(left, unit, how)))
     if result.batches:
         pairs.append(("batches", batches_line(result.batches)))
     if most := result.commonest_failure:
@@ -185,13 +185,13 @@ def batches_line(batches: Mapping[str, Any]) -> str:
     return line
 
 
-def counted(numbers: Mapping[str, int]) -> str:
+def counts_text(numbers: Mapping[str, int]) -> str:
     """A mapping of names to numbers, as words."""
     return ", ".join(f"{count:,} {name}" for name, count in numbers.items())
 
 
-def computed(pool: Mapping[str, float]) -> str:
-    """How many actors for local models a run had, and how long they took to start, load and compute; see `Pools.took`."""
+def computing_line(pool: Mapping[str, float]) -> str:
+    """A line about a run's actors for local models: their number, and the time to start, load and compute; see `Pools.took`."""
     n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
     load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
     work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"
@@ -207,7 +207,7 @@ def store_option(store: str) -> str:
     return "" if store == api.store_uri() else f" --store {shlex.quote(store)}"
 
 
-def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
+def remaining_lines(left: Mapping[str, Any], unit: str, go_on: str) -> str:
     """Remaining work, its cost, and how to resume."""
     parts = [f"{left['cells']:,} {unit}"]
     if left["usd"] is not None:
@@ -236,7 +236,7 @@ def answer(row: Mapping[str, Any]) -> None:
     """Print an answer with its prompt."""
     raw, prompt = row.get("raw_answer"), row.get("prompt")
     if prompt:
-        # Its beginning and end contain its instructions.
+        # Show the beginning and the end, which contain the instructions.
         end = PROMPT_SHOWN // 3
         left_out = f"[... {len(prompt)} characters; --json has all ...]"
         whole = len(prompt) <= PROMPT_SHOWN
@@ -276,4 +276,4 @@ def show_result(result: RunResult, store: str, command: str, everything: bool) -
     head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.scores.of}")
     go_on = f": {command}{store_option(store)} --budget MORE" if command else " the same command and a larger --budget"
     written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()
-    facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
+    facts([*end_lines(result, head, result.unit, store, go_on), *(("written", path) for path in written)])

@@ -142,7 +142,7 @@ class _Asked:
     over: Over | None
 
     def names(self) -> list[str]:
-        """The systems' names, which begin with the run's if there are two."""
+        """The systems' names; with two runs, each begins with the run's id."""
         return [f"{self.runs[index].run} {system}" if len(self.runs) > 1 else system for index, system in self.sides]
 
 
@@ -181,7 +181,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
         + (f"; judged by {judge}" if judge else "")
         for row, pair in zip(found.iter_rows(named=True), asked.pairs, strict=True)
     ]
-    # Without every judge's bias, the result is unknown.
+    # The result is unknown if the bias of any judge is unknown.
     ways = [[getattr(runs[index], way).get((figure, name)) for index, name in sides] for way in ("unbiased", "labelled")]
     corrected, by_labels = (
         _corrected(paired, observed, asked.pairs, known, most) if all(known) else found.to_struct().clear(len(found))

@@ -85,7 +85,7 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     ]
     more = min(needed, default=None)
     if evidence.limits and evidence.n_queries >= FEWEST_UNITS:
-        more = None  # What must be mended first is not the number of queries.
+        more = None  # Other limits must be fixed first: more queries would not help.
     elif evidence.n_queries < FEWEST_UNITS:
         more = max(more or 0, FEWEST_UNITS - evidence.n_queries)
     labels = FEWEST * len(may_be_best) if evidence.judge and not evidence.labelled and may_be_best else None
@@ -171,7 +171,7 @@ def _limits(
         shown = f"{100 * middle:.0f} points" if evidence.unit == "%" else f"{middle:.2g}"
         limits.append(f"differences of less than about {shown} are hardly seen")
     lacking = [one for one in may_be_best if one["missing"] > LITTLE]
-    limits += [f"{one['label']} lacks {lacks(one, evidence.counted)}" for one in lacking[:NAMED]]
+    limits += [f"{one['label']} lacks {missing_text(one, evidence.counted)}" for one in lacking[:NAMED]]
     left_out = [one["label"] for one in standings if one["rank"] is None]
     if left_out:
         limits.append(f"{_listed(left_out)} left out, with more than a tenth of {evidence.counted} missing")
@@ -180,7 +180,7 @@ def _limits(
     return limits
 
 
-def lacks(standing: Mapping[str, Any], counted: str) -> str:
+def missing_text(standing: Mapping[str, Any], counted: str) -> str:
     """The number of missing answers of a system, such as `41 of 137 insights`."""
     return f"{standing['n_expected'] - standing['n']:,} of {standing['n_expected']:,} {counted}"
 

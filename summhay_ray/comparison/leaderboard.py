@@ -15,10 +15,10 @@ ENDS = {"": "difference", "_low": "low", "_high": "high"}
 """Suffix of a column -> the field of a difference."""
 STANDING = pl.Schema(
     {
-        "name": pl.String,  # the system's key, prefixed with its run's if there are two runs
-        "label": pl.String,  # the same, for people
+        "name": pl.String,  # the system's key, prefixed with the run's id if there are two runs
+        "label": pl.String,  # the system's name for people
         "run": pl.String,
-        "model": pl.String,  # empty where the name has no parts, as `retriever` and `ordering`
+        "model": pl.String,  # the parts of the name: empty if it has none
         "retriever": pl.String,
         "ordering": pl.String,
         "mean": pl.Float64,  # over the queries that it answered, with equal weights
@@ -65,7 +65,7 @@ class SystemComparison:
     judge: str = ""
     """The judge of the scores; `A and B` for two runs with different judges; empty if the scores are not judgments."""
     cluster: str = "haystack"
-    """What a cluster of queries is."""
+    """The noun for a cluster of queries, such as haystack."""
     counted: str = "answers"
     """What `n` of the standings counts."""
     means: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -75,8 +75,8 @@ class SystemComparison:
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """System's name -> the parts of which it consists, such as model and retriever."""
     corrections: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
-    """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the first figure, corrected so, with
-    its interval."""
+    """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the corrected first figure, with its
+    interval."""
 
     def of(self, figure: str) -> pl.DataFrame:
         """The pairs of one figure."""
@@ -95,7 +95,7 @@ class SystemComparison:
 
     def _repr_html_(self) -> str:
         """For a notebook: the decision and the leaderboard."""
-        return html_of([], [decided(self), board(self)])
+        return html_of([], [decision_section(self), leaderboard_section(self)])
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay compare` prints for systems."""
@@ -114,18 +114,18 @@ class SystemComparison:
             "warnings": list(self.warnings),
         }
 
-    def judged(self, figure: str) -> str:
+    def figure_title(self, figure: str) -> str:
         """The name of a figure with its judge."""
         return f"{figure}, judged by {self.judge}" if self.judge else figure
 
 
-def decided(comparison: SystemComparison) -> Section:
+def decision_section(comparison: SystemComparison) -> Section:
     """The decision in one paragraph."""
-    title = f"Decision by {comparison.judged(comparison.decision.figure)}"
+    title = f"Decision by {comparison.figure_title(comparison.decision.figure)}"
     return Section(title, comparison.decision.text, name="decision", notes=comparison.warnings)
 
 
-def board(comparison: SystemComparison) -> Section:
+def leaderboard_section(comparison: SystemComparison) -> Section:
     """The leaderboard by the first figure: a row per system, best first, then incomplete ones and those that see the gold, which
     have no rank.
 
@@ -188,7 +188,7 @@ def board(comparison: SystemComparison) -> Section:
     if figure in units:
         units |= {"from best": "points", **dict.fromkeys(ways, "%")}
     return Section(
-        f"Leaderboard by {comparison.judged(figure)}",
+        f"Leaderboard by {comparison.figure_title(figure)}",
         f"Mean {figure}, each query counting once, for {comparison.about[figure]}. From best: the difference from "
         f"{usable.get(leader, rows[0])['label']}, with the interval of their pair. n: {comparison.counted}.",
         frame,

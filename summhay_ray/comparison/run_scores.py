@@ -38,8 +38,8 @@ class RunScores:
     as `model`, `retriever` and `ordering`; by default the text columns of `by_query`. `unbiased`: the correction by figure and
     system, if a judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars
     per query, if known. `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure
-    -> its mean so corrected. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as
-    `nobody has looked at the haystack`.
+    -> its corrected mean. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `nobody has
+    looked at the haystack`.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     expected = scores.select(_KEYS).clear() if by_query.expected is None else _by_key(by_query.expected)
     named = pl.concat([scores.select(_KEYS), expected.select(_KEYS)])
     every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
-    # An answer may lack a figure of `may_lack`: another figure shows that the answer exists.
+    # An answer may lack a figure of `may_lack`; it exists if it has another figure.
     others = [pl.col(name).is_not_null() for name in figures if name not in by_query.may_lack]
     answers = scores.with_columns(_others=pl.any_horizontal(pl.lit(False), *others))
     values = answers.unpivot(figures, index=[*_KEYS, "_others"], variable_name="figure", value_name="value")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from summhay_ray.comparison.leaderboard import ENDS, SystemComparison, board, decided
+from summhay_ray.comparison.leaderboard import ENDS, SystemComparison, decision_section, leaderboard_section
 from summhay_ray.engine import Chart, Section
 
 SHOWN = 25
@@ -22,9 +22,9 @@ def screen_sections(comparison: SystemComparison, everything: bool = False) -> I
     `everything`: all figures, systems and pairs.
     """
     verdicts = [line for figure in comparison.standings for line in _verdicts(comparison, figure)]
-    yield replace(decided(comparison), notes=[*comparison.warnings, *verdicts])
+    yield replace(decision_section(comparison), notes=[*comparison.warnings, *verdicts])
     for place, (figure, standings) in enumerate(comparison.standings.items()):
-        shown = [] if place else [board(comparison)]
+        shown = [] if place else [leaderboard_section(comparison)]
         if everything and (standings.height > 2 or (standings["missing"] > 0).any()):
             shown.append(_ranking(comparison, figure))
         if everything or (not place and comparison.of(figure).height <= ROWS):
@@ -53,15 +53,15 @@ def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
     differ = f"{pairs['differs'].sum():,} of {pairs.height:,} pairs differ, the others are not shown to"
     named = ", ".join(best[:FEW_PAIRS]) + (f" and {len(best) - FEW_PAIRS} more" if len(best) > FEW_PAIRS else "")
     may = f"{len(best)} of {n} systems may be the best: {named}" if len(best) > 1 else f"{named} is the best" if n else ""
-    return [f"{comparison.judged(figure)}: {'; '.join(filter(None, (differ, may)))}"]
+    return [f"{comparison.figure_title(figure)}: {'; '.join(filter(None, (differ, may)))}"]
 
 
 def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     """The report's sections: the decision and the leaderboard; for the first figure the ranking, the comparison with the best
     and every pair; for each further figure the comparison with its best."""
     first, *others = comparison.standings
-    yield decided(comparison)
-    yield board(comparison)
+    yield decision_section(comparison)
+    yield leaderboard_section(comparison)
     yield _ranking(comparison, first)
     yield from _with_best(comparison, first)
     top, pairs = comparison.standings[first]["name"].head(SHOWN), comparison.of(first)
@@ -107,7 +107,7 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
     means = {figure: pl.col("mean"), f"{figure}_floor": pl.col("floor")}
     table = standings.select("rank", "rank_low", "rank_high", "n", "n_expected", system="label", best=may, **means)
     table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best"))
-    title = comparison.judged(f"{_title(figure)}: ranking, for {comparison.about[figure]}")
+    title = comparison.figure_title(f"{_title(figure)}: ranking, for {comparison.about[figure]}")
     return Section(title, text, table, {figure: unit} if unit else {}, name="ranking", tab="compare")
 
 
@@ -120,7 +120,7 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
     rest = f" The first {SHOWN} of {known.height} systems are shown." if known.height > SHOWN else ""
     columns = {"system": "label", **{f"{apart}{end}": f"from_best{end}" for end in ("", "_low", "_high")}}
     yield Section(
-        comparison.judged(f"Is it real? {_title(figure)}, compared with the best by score"),
+        comparison.figure_title(f"Is it real? {_title(figure)}, compared with the best by score"),
         f"The mean {figure} of each system minus that of the first{', in points' * points}, with the interval of their pair, for "
         f"{comparison.about[figure]}: the pair differs where it excludes 0 (orange).{rest}",
         known.head(SHOWN).select(**{new: pl.col(old) for new, old in (columns | {"n": "n", "n_expected": "n_expected"}).items()}),
@@ -166,7 +166,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
     removed += " By labels: the difference corrected by people's labels." if "by labels" in table.columns else ""
     in_points = ("difference", "least detectable", "bias removed", "by labels") if points else ()
     return Section(
-        comparison.judged(f"Is it real? {_title(figure)}, pair by pair"),
+        comparison.figure_title(f"Is it real? {_title(figure)}, pair by pair"),
         f"{_title(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
         "queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for all "
         f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes "

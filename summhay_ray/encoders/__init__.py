@@ -14,7 +14,7 @@ from summhay_ray.encoders.find import (
     find_reachable,
     folder_revision,
     known_revision,
-    placed,
+    resolve_name,
     why_unreachable,
 )
 from summhay_ray.encoders.local import (
@@ -56,7 +56,7 @@ __all__ = [
     "load_pair_classifier",
     "load_scorer",
     "load_token_encoder",
-    "placed",
     "quiet",
+    "resolve_name",
     "why_unreachable",
 ]

@@ -62,7 +62,7 @@ def find_model(name: str) -> ModelSource:
     return ModelSource(name, "hub", None)
 
 
-def placed(name: str, folder: Path) -> str:
+def resolve_name(name: str, folder: Path) -> str:
     """A model's name on the hub, or its folder: relative to `folder` (such as a spec's), else to the current one."""
     return str(folder / name) if (folder / name).is_dir() else name
 
@@ -77,7 +77,7 @@ def _check(name: str, folder: Path) -> Path:
     # The library itself reports files that it cannot read.
     except (OSError, ValueError):
         modules = []
-    # A class from outside the library would be imported to load the model.
+    # Loading the model would import a class from outside the library.
     types = [str(module.get("type")) for module in modules if isinstance(module, dict)] if isinstance(modules, list) else []
     if foreign := next((one for one in types if not one.startswith("sentence_transformers.")), ""):
         mend = "a model's own code is never run; give a model that needs none"

@@ -184,7 +184,7 @@ class PairClassifier:
 
         positions = getattr(self.model.config, "max_position_embeddings", 0)
         if not positions or not getattr(self.model.config, "position_biased_input", True):
-            # Its positions are relative, so a text may be longer.
+            # A model with relative positions accepts longer texts.
             positions = self.max_tokens
         longest = min(self.max_tokens, _longest(self.tokenizer) or self.max_tokens, positions)
         ids = [self.tokenizer(*pair, truncation=True, max_length=longest) for pair in pairs]
@@ -241,7 +241,7 @@ def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
         model.eval()
         return Encoder(encoding, model, place)
 
-    return loaded(encoding.model, load, encoding.revision)
+    return load_or_raise(encoding.model, load, encoding.revision)
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
@@ -256,7 +256,7 @@ def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
         model.eval()
         return Scorer(scoring, model, place)
 
-    return loaded(scoring.model, load, scoring.revision)
+    return load_or_raise(scoring.model, load, scoring.revision)
 
 
 @functools.cache
@@ -289,7 +289,7 @@ def _load(name: str, auto_class: str, **settings: Any) -> tuple[Any, Any, str]:
         model = getattr(transformers, auto_class).from_pretrained(where, **options, **settings).to(device).eval()
         return model, transformers.AutoTokenizer.from_pretrained(where, **options), device
 
-    return loaded(name, load)
+    return load_or_raise(name, load)
 
 
 def _longest(tokenizer: Any) -> int | None:
@@ -336,7 +336,7 @@ def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> tuple
     return kept, [n - read for n, read in zip(whole, kept, strict=True)]
 
 
-def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
+def load_or_raise(name: str, load: Callable[[str], T], revision: str = "") -> T:
     """The result of `load`, called with the model's folder or hub name. Raises NoModel if it cannot be loaded."""
     found = check_model(name, revision)
     quiet()

@@ -1,9 +1,8 @@
 """Plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
 
-`contract.py` is what a benchmark is, `plan.py` counts calls, `start.py` starts a run. Folders: `spec`, `state` (a stored run),
-`run` (runs and resumes), `ray` (on a cluster), `read` (status, scores).
-Only this package uses Ray. It imports no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
-Importing this package starts nothing and does not load Ray.
+`contract.py` defines a benchmark, `plan.py` counts calls, `start.py` starts a run. Folders: `spec`, `state` (a stored run), `run`
+(runs and resumes), `ray` (on a cluster), `read` (status, scores). Only this package uses Ray. It imports no benchmark. To write a
+benchmark, import from `summhay_ray.benchmark`. Importing this package starts nothing and does not load Ray.
 """
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
@@ -23,10 +22,10 @@ from summhay_ray.engine.items import (
 )
 from summhay_ray.engine.plan import PlanResult, plan
 from summhay_ray.engine.ray.session import Cluster
-from summhay_ray.engine.read.control import ReleaseResult, left_of_going, release, stop
+from summhay_ray.engine.read.control import ReleaseResult, release, reported_work_left, stop
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs
-from summhay_ray.engine.read.explain import answers_of, calls_of, explained, first_request, item_samples
-from summhay_ray.engine.read.scoring import ITEM_ID, expected_rows, results_of, scored, scores_by_query
+from summhay_ray.engine.read.explain import answers_of, calls_of, explain_item, first_request, item_samples
+from summhay_ray.engine.read.scoring import ITEM_ID, compute_results, expected_rows, results_of, scores_by_query
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, status
 from summhay_ray.engine.registry import check_record, find, load_workload, reading_tables, workload_of
 from summhay_ray.engine.run.execution import Stopped
@@ -92,15 +91,15 @@ __all__ = [
     "answers_of",
     "calls_of",
     "check_record",
+    "compute_results",
     "entries",
     "examine",
     "examine_runs",
     "expected_rows",
-    "explained",
+    "explain_item",
     "find",
     "first_request",
     "item_samples",
-    "left_of_going",
     "load_workload",
     "missing_keys",
     "open_run",
@@ -108,9 +107,9 @@ __all__ = [
     "read_json",
     "reading_tables",
     "release",
+    "reported_work_left",
     "results_of",
     "run_workload",
-    "scored",
     "scores_by_query",
     "spec_class_of",
     "status",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from summhay_ray import text
 from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
 from summhay_ray.engine.spec.inputs import RunModels
-from summhay_ray.engine.spec.spec import ModelSpec, near
+from summhay_ray.engine.spec.spec import ModelSpec, suggestion
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import BatchRequest, ModelSettings, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.loops import Ready
@@ -40,8 +40,8 @@ MOST_SHOWN = 80
 
 Kept = Callable[[Outcome[RawAnswer], RawAnswer | None], Outcome[RawAnswer]]
 Complete = Callable[..., Awaitable[Outcome[RawAnswer]]]
-"""`Gateway.complete`: begins a request of a stage. Await it to get the result of `Kept`, which takes the outcome and the raw
-answer, if there is one."""
+"""`Gateway.complete`: begins a request in a stage. Awaiting it gives the result of its `kept`, a function of the outcome and the
+raw answer (if there is one)."""
 
 PARK_AFTER_S = 0.02
 """An item whose open requests all wait for batches is parked after this time, if it has asked nothing more."""
@@ -93,7 +93,7 @@ class Parking:
 
     def _look(self) -> None:
         if self.requests and len(self.requests) == self._open:
-            # The item may be about to ask more.
+            # Wait: the item may be about to ask more.
             asyncio.get_running_loop().call_later(PARK_AFTER_S, self._end)
 
     def _end(self) -> None:
@@ -141,7 +141,7 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
     finite. It does not check the types of the fields.
     """
     try:
-        return text.json_value(text.without_thinking(reply.text), *fields, kind=kind)
+        return text.json_value(text.remove_thinking(reply.text), *fields, kind=kind)
     except text.UnusableAnswer:
         what = f"one JSON {'list' if kind is list else 'object'}{' with ' + ', '.join(fields) if fields else ''}"
         raise Unreadable(reply, what) from None
@@ -243,7 +243,7 @@ class Ask:
         if keep_thinking or self.planning:
             return reply
         try:
-            return replace(reply, text=text.without_thinking(reply.text))
+            return replace(reply, text=text.remove_thinking(reply.text))
         except text.UnusableAnswer as error:
             lost = Malformed(error.error, str(error), reply.key, reply.attempts, reply.usd_micros)
             raise NoReply(stage, lost) from None
@@ -255,7 +255,7 @@ class Ask:
         of the answer to a request.
         """
         if stage not in self._stages:
-            hint = near(stage, self._stages) or "; write stages = (Stage(...),)"
+            hint = suggestion(stage, self._stages) or "; write stages = (Stage(...),)"
             raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
         return functools.partial(self._send, stage, share, output_tokens)
 

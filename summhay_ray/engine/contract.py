@@ -35,7 +35,7 @@ _OF_FILES = "sha256:"
 
 @dataclass(frozen=True)
 class Results:
-    """The results computed from a run's tables, without any model call. What a command does not show is not computed."""
+    """The results computed from a run's tables, without any model call. Figures that a command does not show are not computed."""
 
     scores: Any = None
     """The benchmark's own result object, for Python."""
@@ -71,8 +71,7 @@ class ByQuery:
     units: Mapping[str, str] = field(default_factory=dict)
     """Figure -> its unit; differences of fractions with the unit % are shown in points."""
     cluster: str = "collection"
-    """What a cluster is, in the singular, such as document. Without a column `cluster`, all queries belong to one such
-    cluster."""
+    """The noun for a cluster, such as document. Without a column `cluster`, all queries belong to one such cluster."""
     expected: pl.DataFrame | None = None
     """The expected answers: a row per system and query, with `cluster` if `scores` has it, and with `figure` if figures have
     different queries. By default, every system should answer every query that some system answered. Columns `n` and `n_expected`:

@@ -28,7 +28,7 @@ Tables = Mapping[str, pl.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How the results of a stored run are read."""
+    """Options for reading the results of a stored run."""
 
     compat: Compat = "default"
     """How `score` reads stored answers."""
@@ -162,7 +162,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How runs are shown: the plural word for items, a table whose rows are counted as well (empty: none), the first letter of
+    """The words for a run: the plural word for items, a table whose rows are counted as well (empty: none), the first letter of
     run ids, and the singular word for an item (empty: the plural without its last letter)."""
 
     items: str = "items"

@@ -26,7 +26,7 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
 from summhay_ray.engine.plan_sample import EXACT_ITEMS, Drawn, draw, relative_error
 from summhay_ray.engine.price_comparison import BATCH_H, ComparedWay, PlannedCalls, compare_ways, usage_with_cache
-from summhay_ray.engine.stage_plan import StagePlan, bounded
+from summhay_ray.engine.stage_plan import StagePlan, bounded_stages
 from summhay_ray.engine.state.history import Dollars, dollars_of, money_of, origins_in, origins_of, other_origins
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
 from summhay_ray.errors import UserError
@@ -177,12 +177,12 @@ class CountingAsk(Ask):
         """Number of batches that must follow one another to answer the item."""
         self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Ready[Outcome[RawAnswer]]]] = []
 
-    def _in_wave(self, outcome: Ready[Outcome[RawAnswer]]) -> asyncio.Future[Outcome[RawAnswer]]:
+    def _await_batch(self, outcome: Ready[Outcome[RawAnswer]]) -> asyncio.Future[Outcome[RawAnswer]]:
         """A planned answer that comes only when the item asks nothing more: with its batch."""
         loop = asyncio.get_running_loop()
         self._wave.append((loop.create_future(), outcome))
         if len(self._wave) == 1:
-            # Two turns of the loop later: requests that are made concurrently are made by then.
+            # After two turns of the loop, all concurrent requests have been made.
             loop.call_soon(loop.call_soon, self._end_wave)
         return self._wave[-1][0]
 
@@ -200,7 +200,7 @@ class CountingAsk(Ask):
         if self._size != "expected" or self._done or question in planner.spared or planner.known(made) is not None:
             return
         planner.spared.add(question)
-        (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
+        (tokens, _), (fewer, _) = planner.count_tokens_of(whole), planner.count_tokens_of(made)
         settings = planner.settings[made.model]
         micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
         planner.record(CountedCall(stage, made.model, spared_tokens=tokens - fewer, spared_micros=micros))
@@ -229,13 +229,13 @@ class CountingAsk(Ask):
                 planner.record(CountedCall(*purpose, reused=1))
             planner.origins[request.model, known[1].origin] += counts * planner.weight
             return Ready(known[0])
-        tokens, longest = planner.measured(request)
+        tokens, longest = planner.count_tokens_of(request)
         settings = planner.settings[request.model]
         if not request.inputs and settings.context_window is not None and tokens + longest // request.n > settings.context_window:
             if not after:
                 self.too_long = True
                 return Ready(Failed("context_window", "the prompt is too long for the model's window"))
-            # A prompt with a guess may still fit: the most expensive possible call just fits the window.
+            # The real prompt may fit, unlike the guess: plan the largest call that fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
         prompt = planner.prompt(request)
         question = hash((prompt, request.sample, *after))
@@ -254,7 +254,7 @@ class CountingAsk(Ask):
         batched = settings.batch is not None and not self._done
         if guess is None:
             planned: Ready[Outcome[RawAnswer]] = Ready(Failed(PLANNED, "no call is made while planning"))
-            return self._in_wave(planned) if batched else planned
+            return self._await_batch(planned) if batched else planned
         same = hash((prompt, *self._prompts))
 
         def note_guess() -> None:
@@ -265,7 +265,7 @@ class CountingAsk(Ask):
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
         guessed = Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
-        return self._in_wave(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
+        return self._await_batch(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
 
 
 class CountedCall(NamedTuple):
@@ -309,7 +309,7 @@ class Planner:
         self._unwanted = unwanted
         self.settings = settings = workload.models.settings()
         models = workload.models
-        # This cache lives as long as the planner, and must not refer to it.
+        # The cached function must not refer to the planner, which would then never be freed.
         self.repeats_itself = functools.cache(
             lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
         )
@@ -353,14 +353,14 @@ class Planner:
         totals: dict[tuple[str, str], StagePlan] = {}
         for (stage, model, share), sizes in counts.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
-            # A size without its own calls uses the calls of the expected size.
+            # If a size has no calls, use those of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
         for total in totals.values():
             total.min_micros = math.floor(total.min_micros * (1 - error))
             total.max_micros, total.max_calls = (math.ceil(n * (1 + error)) for n in (total.max_micros, total.max_calls))
             settings = self.settings[total.model]
-            # The limits per minute are not those of batches.
+            # Limits per minute do not apply to batches.
             figures = total.calls, total.input_tokens, total.output_tokens
             total.minutes = settings.limits.minutes(*figures) if settings.batch is None else None
         order = [stage.name for stage in self.workload.stages]
@@ -390,14 +390,14 @@ class Planner:
         prefix = hash((request.model, request.messages[:-1], last[: request.shared]))
         if prefix in self.prefixes:
             return self.prefixes[prefix], 0
-        # All of the prompt's tokens are counted already: this is their share before the end of the shared beginning.
+        # `tokens` counts the whole prompt; only the tokens of the shared beginning are needed.
         shared = tokens if request.shared == len(last) else sum(map(count_tokens, (*before, last[: request.shared])))
         self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
         if not self.prefixes[prefix]:
             self.short[request.model] = max(self.short.get(request.model, 0), shared)
         return 0, self.prefixes[prefix]
 
-    def measured(self, request: Request) -> tuple[int, int]:
+    def count_tokens_of(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
         tokens = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
         return tokens, int(request.sampling.get("max_tokens", 0)) * request.n
@@ -538,7 +538,11 @@ def plan(
         stages, total, left = planner.stages(drawn.error if drawn else 0.0), planner.total, planner.left
     else:
         items = [item.id for item in workload.items()]
-        stages, total, left = [*bounded(workload, run, planner.index, done)], len(items), sum(item not in done for item in items)
+        stages, total, left = (
+            [*bounded_stages(workload, run, planner.index, done)],
+            len(items),
+            sum(item not in done for item in items),
+        )
         planner.waves = len({stage.stage for stage in stages if stage.calls and planner.settings[stage.model].batch is not None})
         planner.origins.update({} if run is None else origins_in(run.table("raw_answers", columns=ANSWERS)))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
@@ -562,7 +566,7 @@ def plan(
         drawn=drawn,
         warnings=(
             *workload.warnings(),
-            *exceeded(workload, gone, stages, budget_usd),
+            *budget_warnings(workload, gone, stages, budget_usd),
             *(short_prefix(planner.settings[model], n) for model, n in planner.short.items()),
             *(f"{workload.counted.phrase(round(n))} will fail: {why}" for why, n in reasons),
             *other_origins({key: round(n) for key, n in planner.origins.items()}, origins_of(planner.settings)),
@@ -576,7 +580,7 @@ def plan(
     return replace(made, ways=compare_ways(workload.spec.model_entries(), planner.calls or means, made.minutes))
 
 
-def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
+def budget_warnings(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
     """A line for each budget that is smaller than its spent dollars (`gone`) plus the expected dollars."""
     expected: Counter[Scope] = Counter(gone)
     for planned in stages:

@@ -1,8 +1,8 @@
 """Draws the items from which the plan of a large grid is estimated, and gives the error of the estimate. No Ray, no calls.
 
 The sample is stratified and consists of clusters: all items that read the same input, so that few inputs are read, and answers
-that these items share are counted once. Clusters are in one stratum if their items wait in the same queues and are finished or
-not alike; each stratum is drawn from. The totals are ratio estimates: figures for each item of the sample, times the items.
+that these items share are counted once. Clusters whose items have the same queues and are finished or unfinished in the same way
+form a stratum, and each stratum is sampled. The totals are ratio estimates: figures for each item of the sample, times the items.
 """
 
 import math
@@ -30,7 +30,7 @@ Z_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """How much of a grid its plan has counted."""
+    """The part of a grid that its plan has counted."""
 
     items: int
     """Number of items in the sample."""

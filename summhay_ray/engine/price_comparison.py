@@ -18,7 +18,7 @@ CHANNELS: Mapping[Channel, Mapping[str, Any]] = {
 }
 """A way to ask -> the fields of a model's entry that choose it."""
 PlannedCalls = Mapping[tuple[str, str, int, int, int, int], float]
-"""(stage, model, tokens of prompt and answer, of them read from and written to a cache) -> expected calls."""
+"""(stage, model, prompt tokens, answer tokens, tokens read from a cache, tokens written to it) -> expected calls."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ def compare_ways(entries: Sequence[ModelSpec], calls: PlannedCalls, minutes: flo
 
 
 def _settings_in(entry: ModelSpec, channel: Channel) -> tuple[ModelSettings, str]:
-    """The settings of a model that is asked in this way, with its cache; its standard ones and a reason if that is impossible."""
+    """The settings of a model that is asked in this way, with its cache. If that is impossible: its standard settings, and the
+    reason."""
     reach = {**entry.model_dump(include=set(Reach.model_fields)), "service_tier": None, "fallback": None, "batch": None}
     reach |= {"cache": entry.cache or True}
     standard = ModelSettings.written(entry.model, reach, Limits(), entry.PRICED_BY)

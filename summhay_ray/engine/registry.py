@@ -17,10 +17,10 @@ from summhay_ray.engine.contract import Workload, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.spec.checks import values_in
 from summhay_ray.engine.spec.inputs import Inputs, Mapped
-from summhay_ray.engine.spec.spec import STORED, Spec, overridden
+from summhay_ray.engine.spec.spec import STORED, Spec, apply_overrides
 from summhay_ray.engine.state.items_left import checked_items
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
+from summhay_ray.plugins import OwnCodeRefused, UnknownName, load, load_installed, own_code, own_code_allowed, unknown
 from summhay_ray.store import Columns, RunStore, Store, Table, as_record, columns_of
 
 GROUP = "summhay_ray.benchmarks"
@@ -47,7 +47,7 @@ def find(kind: str) -> type[Workload[Any]]:
     if not path and ":" not in kind:
         raise UnknownName(f"{unknown('kind of benchmark', kind, kinds())}; one of your own is module:Class")
     with own_code(f"{path!r} cannot be imported", "install its package again"):
-        benchmark = installed(path) if path else load(kind)
+        benchmark = load_installed(path) if path else load(kind)
     if not isinstance(benchmark, type) or not issubclass(benchmark, Workload):
         raise SpecError(f"kind: {path or kind!r} is not a benchmark; write a class of summhay_ray.benchmark.Benchmark")
     if kind not in built_in():
@@ -78,7 +78,7 @@ def load_workload(
         where = str(spec)
     changes = list(overrides)
     with own_code_allowed(not untrusted):
-        fields = overridden(fields, [one for one in changes if one.startswith("kind=")])
+        fields = apply_overrides(fields, [one for one in changes if one.startswith("kind=")])
         try:
             kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
         except UserError as error:
@@ -97,14 +97,14 @@ def load_workload(
         opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
         texts = (value for value in values_in(parsed) if isinstance(value, str))
         try:
-            return made(benchmark, parsed, Inputs(folder, opened, texts, untrusted, mapped(parsed.executor)))
+            return make_workload(benchmark, parsed, Inputs(folder, opened, texts, untrusted, mapped(parsed.executor)))
         except SpecError as error:
             # The checks do not know the spec's file, so its name is added here.
             whole = f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)
             raise SpecError(whole) from error
 
 
-def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:
+def make_workload(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:
     """An instance of the benchmark.
 
     Raises UnknownName if a user's own class raises in its constructor, or if neither this package nor the benchmark has a local

@@ -143,7 +143,7 @@ class BoundedStage(StagePlan):
         return {**super().to_json(), **{name: getattr(self, name) for name in bounds}}
 
 
-def bounded(workload: Workload[Any], run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[BoundedStage]:
+def bounded_stages(workload: Workload[Any], run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[BoundedStage]:
     """Calls, tokens, dollars and minutes per stage, for the unfinished items. `done`: the ids of the finished ones."""
     stages: dict[str, BoundedStage] = {}
     settings, left = workload.models.settings(), 0

@@ -75,7 +75,7 @@ _HELD = (
 PLANNED_AFTER_S = 20.0
 """Maximum time that a finished run waits for its plan, which is stored with it."""
 TAKEOVER_PATIENCE_S = 2.0
-"""How long a start waits for a sign of life of an earlier driver on another machine. A driver gives one each second."""
+"""Seconds that a start waits for a sign of life of an earlier driver on another machine. A driver gives one each second."""
 MakePlan = Callable[[Callable[[], bool]], PlanResult]
 """Makes a plan. It takes a function that returns True when the plan is no longer wanted."""
 
@@ -202,7 +202,7 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
     store.files.check()
     run = open_run(workload, store)
     if age_s is not None:
-        # Only if the newest money record is at least this old.
+        # Release the money only if the newest money record is at least this old.
         note = options.get("note")
         written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
         if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
@@ -316,7 +316,7 @@ class _Start:
                 if not run.has_tables():
                     self.run.end()
             except OSError as error:
-                raise _failed(self.run, error, "its tables were not written: ") from error
+                raise _run_failed(self.run, error, "its tables were not written: ") from error
         results = results_of(self.workload, run, ReadOptions(self.options.get("compat", "default")))
         return self._outcome(run, results, snapshot, reach)
 
@@ -392,7 +392,7 @@ class _Start:
             if _needs_plan(self.workload):
                 rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
         except UserError as error:
-            # A cluster may have other things that are missing here, such as a model's weights.
+            # The cluster may have files that are missing here, such as a model's weights.
             if options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
                 raise
         self._show_start("starting Ray" if executor == "ray" else "starting")
@@ -420,7 +420,7 @@ class _Start:
         keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note")
 
         def note_warnings(warnings: Iterable[str]) -> None:
-            # Now, while the run can still be stopped: a budget that is too small, answers of another origin.
+            # Warn now, while the run can still be stopped, of a budget that is too small and of answers of another origin.
             for warning in warnings:
                 if note is not None:
                     note(f"warning: {warning}")
@@ -475,7 +475,7 @@ class _Start:
                 try:
                     yield InlineExecution(work), planning
                 except OSError as error:
-                    raise _failed(self.run, error) from error
+                    raise _run_failed(self.run, error) from error
                 return
             dashboard = stack.enter_context(self.cluster).connect()
             # Ray is imported only here, since finished and small runs do not need it.
@@ -487,7 +487,7 @@ class _Start:
                 yield RayExecution(work, address is None, dashboard), planning
             except RayError as error:
                 cause = _innermost(error)
-                raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
+                raise cause if isinstance(cause, BadBenchmark) else _run_failed(self.run, error) from error
 
     def _planner(self, at: RunSnapshot) -> MakePlan:
         """A function that plans the rest of the run as it was in a snapshot."""
@@ -581,7 +581,7 @@ def _unknown(n_items: int) -> dict[str, Any]:
     return {"cells": n_items, "calls": None, "usd": None}
 
 
-def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
+def _run_failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
     """The error of a run that cannot continue, with its innermost cause in one line."""
     error = _innermost(error)
     why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -74,7 +74,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
     package = pack(workload, workload.by_store() if bucket else {})
     notes = [*notes, *package.notes, *reach(url)]
     client = job_client(url)
-    # It identifies the job, and the dashboard shows it to everybody.
+    # Do not put secrets here: Ray's dashboard shows it to everybody.
     budget = workload.spec.budget_usd if order.budget_usd is None else order.budget_usd
     metadata = {
         "summhay_run": workload.run_id,
@@ -184,7 +184,7 @@ class JobLost(UserError):
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """How a job ended."""
+    """The end of a job."""
 
     status: str
     """Ray's status: SUCCEEDED, FAILED or STOPPED."""

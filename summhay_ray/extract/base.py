@@ -88,7 +88,7 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class AsReleased:
-    """How the paper's code counts and orders the sentences of a method."""
+    """The paper's way of counting and ordering the sentences of a method."""
 
     newline: bool = True
     """True: a sentence costs the tokens of the sentence followed by a line break. False: its own tokens plus one."""
@@ -109,7 +109,7 @@ class Extractor(Protocol):
         ...
 
 
-def computed(made_by: Encoding | Comparing, texts: Sequence[str], compute: Compute) -> Vectors:
+def compute_now(made_by: Encoding | Comparing, texts: Sequence[str], compute: Compute) -> Vectors:
     """`Numbers` without a cache: computes in this process and keeps nothing."""
     return compute(texts, BATCH_TOKENS, None)
 
@@ -124,7 +124,7 @@ class WithWeights:
 
     def __init__(self, model: str | None = None) -> None:
         self.model, self.layers = named_layers(model or self.own_model)
-        self.rows: Numbers = computed
+        self.rows: Numbers = compute_now
 
     @functools.cached_property
     def revision(self) -> str:

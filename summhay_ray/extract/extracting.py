@@ -126,7 +126,7 @@ def n_sentences(source: str, script: Script = "auto") -> int:
 
 def make_extractor(method: str, model: Any = None) -> base.Extractor:
     """The extractor with this name. Raises UnknownName if there is none, ValueError if it takes no model or lacks one."""
-    return cast(base.Extractor, plugins.made("method", method, _class_of(method), model))
+    return cast(base.Extractor, plugins.make_instance("method", method, _class_of(method), model))
 
 
 def _class_of(method: str) -> Any:

@@ -27,8 +27,8 @@ _STEPS = [
     ({ending: new for ending, _, new in (rule.partition(">") for rule in rules.split())}, least)
     for rules, least in ((_STEP_2, 1), (_STEP_3, 1), (_STEP_4, 2))
 ]
-"""Porter's steps 2 to 4: ending -> its replacement, of which the first ending that a word has counts, and the least measure of
-the rest of the word."""
+"""Porter's steps 2 to 4, each as (ending -> its replacement, minimum measure of the rest of the word). Only the first ending that
+a word has counts."""
 _LONG = 3
 """Words of at most this many letters are not stemmed."""
 
@@ -49,7 +49,7 @@ def rouge_n(text: str, reference: str, n: int, stem: bool = True, script: Script
     overlap = sum((found & wanted).values())
     precision = overlap / found.total() if found else 0.0
     recall = overlap / wanted.total() if wanted else 0.0
-    # The same order of operations as in py-rouge, for equal last digits.
+    # Use py-rouge's order of operations, so that the last digits are equal.
     f1 = precision * recall / (0.5 * precision + 0.5 * recall) if overlap else 0.0
     return RougeScore(precision, recall, f1)
 

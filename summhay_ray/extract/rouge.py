@@ -77,7 +77,7 @@ class Overlap:
         """Sentences that would make or break a bigram of the summary at their ends."""
 
     def gain(self, more: Mapping[Gram, int]) -> int:
-        """How much these n-gram counts (some may be negative) raise the overlap."""
+        """The increase of the overlap by these n-gram counts (some may be negative)."""
         return sum(max(self.room[gram], 0) - max(self.room[gram] - n, 0) for gram, n in more.items())
 
     def recalls(self) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run
 from summhay_ray.haystack.health import FREE_JUDGE, HaystackFacts, Health, facts_of, few_documents, health
-from summhay_ray.haystack.identity import RELEASED_RETRIEVERS, haystack_id_of, parse_system, system_key, without_labels
+from summhay_ray.haystack.identity import RELEASED_RETRIEVERS, haystack_id_of, parse_system, remove_labels, system_key
 from summhay_ray.haystack.imported import RELEASED_JUDGE, imported_rows
 from summhay_ray.haystack.nuggets import UNREAD, holds_nuggets, read_nuggets
 from summhay_ray.haystack.released import ReleasedFile, load_sample, read_released, released_from
@@ -30,6 +30,6 @@ __all__ = [
     "read_nuggets",
     "read_released",
     "released_from",
+    "remove_labels",
     "system_key",
-    "without_labels",
 ]

@@ -32,7 +32,7 @@ _MARKS = re.compile(
     r"|^\s*[\w .-]{1,30}:\s*(?:\S{0,60}|[\W\dTZ]+)\s*$"  # a field and its value
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-"  # ids
     r"|^\s*\W*\d{1,4}[-./:]\d{1,2}\S*\s+\S+(?:\s\S+){0,2}$"  # a time and a word or two
-    r"|(?:^|\s)@\w+|<[^<>\s]+@[^<>\s]+>"  # who is who
+    r"|(?:^|\s)@\w+|<[^<>\s]+@[^<>\s]+>"  # a user name or an e-mail address
 )
 _WORD = re.compile(r"[^\W\d_]+")
 

@@ -61,13 +61,13 @@ def haystack_id_of(raw: Mapping[str, Any]) -> str:
     """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII), without
     people's findings (`topic_metadata.synthesis.audit.by_person`, `topic_metadata.mine.review` and `.check`) and the cost
     (`usd_micros`), since providers may discount the same answers."""
-    content = _without(without_labels(raw), ("topic_metadata", "synthesis", "usd_micros"))
+    content = _without(remove_labels(raw), ("topic_metadata", "synthesis", "usd_micros"))
     for field in ("review", "check"):
         content = _without(content, ("topic_metadata", "mine", field))
     return _sha256(content)[:16]
 
 
-def without_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+def remove_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """A released file without the figures of a person's labels."""
     return _without(raw, ("topic_metadata", "synthesis", "audit", "by_person"))
 

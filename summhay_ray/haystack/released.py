@@ -182,7 +182,7 @@ def _unique(node: Node, seen: dict[str, str]) -> str:
 def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
     """Raise InvalidHaystack for a gold document that does not exist. Documents are named by id, or by number from 1."""
     for node in [subtopic, *subtopic.entry("insights").items()]:
-        # Few insights list any: this is asked of every insight.
+        # This runs for every insight, and few have such a field.
         for key in filter(node.fields().__contains__, GOLD_FIELDS):
             listed = node.optional(key)
             for item in listed.items() if listed and isinstance(listed.value, list) else []:

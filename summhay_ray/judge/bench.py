@@ -319,7 +319,7 @@ def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | N
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = (n * xx - x * x) * (n * yy - y * y)
         correlations = ((n * xy - x * y) / np.sqrt(variances))[variances > _LEAST_VARIANCE]
-    # Resamples that are all equal do not show the spread.
+    # If all resamples are equal, the interval is unknown.
     varied = len(correlations) > 1 and np.ptp(correlations) > _LEAST_VARIANCE
     low, high = np.quantile(correlations, metrics.QUANTILES_95) if varied else (0.0, 0.0)
     return (float(low), float(high)) if varied else None, metrics.unit_means(rows[:, 7:], rows[:, 6:7]).interval()

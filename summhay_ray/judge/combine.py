@@ -28,8 +28,8 @@ from summhay_ray.errors import UserError
 from summhay_ray.judge import offline
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.prompt import usable_bullet
-from summhay_ray.judge.strategies import priced
-from summhay_ray.loops import together
+from summhay_ray.judge.strategies import add_price
+from summhay_ray.loops import gather
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 from summhay_ray.records import COVERAGE_VALUE, Coverage
 
@@ -299,7 +299,7 @@ class Composed(Generic[Q, V]):
             return list(await self.ask(named, questions, share))
         if named.kind == "cascade":
             return await self._cascade(named, questions, share)
-        said = await together([self.judge(part, questions, share) for part in named.parts])
+        said = await gather([self.judge(part, questions, share) for part in named.parts])
         return [self._combine(named, question, outcomes) for question, *outcomes in zip(questions, *said, strict=True)]
 
     def _combine(self, named: Named, question: Q, said: Sequence[Outcome[V]]) -> Outcome[V]:
@@ -348,7 +348,7 @@ class Composed(Generic[Q, V]):
         places = sorted(chosen)
         asked = await self.judge(other, [questions[place] for place in places], share)
         for place, outcome in zip(places, asked, strict=True):
-            outcomes[place] = priced(self._check(questions[place], outcome), outcomes[place].usd_micros)
+            outcomes[place] = add_price(self._check(questions[place], outcome), outcomes[place].usd_micros)
         return outcomes
 
 
@@ -425,11 +425,11 @@ def is_tied(labels: Sequence[str]) -> bool:
     return len(statistics.multimode(labels)) > 1
 
 
-def doubtful(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
+def choose_uncertain(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
     """`Composed.choose` if each summary is judged independently of the others.
 
-    It chooses insights above an uncertainty threshold: the one that the cascade's share of the insights in people's annotations
-    exceeds (`offline.uncertainty_at`).
+    It chooses the insights above a threshold of uncertainty, which the cascade's share of the annotated insights exceeds
+    (`offline.uncertainty_at`).
     """
     bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)
     return [place for place, uncertainty in enumerate(uncertainties) if uncertainty >= bound]

@@ -38,7 +38,7 @@ def measure(summaries: Sequence[AnnotatedSummary]) -> list[Measured]:
     return measured
 
 
-def fitted(measured: Sequence[Measured]) -> Parameters:
+def fit_parameters(measured: Sequence[Measured]) -> Parameters:
     """All parameters of the judge. Raises ValueError if there are too few judgments."""
     # `lead` needs at least two insights.
     several = [judged for judged in measured if len(judged.together) > 1]
@@ -53,11 +53,11 @@ def held_out(measured: Sequence[Measured], together: bool = True) -> list[list[R
     topics = dict.fromkeys(judged.summary.topic for judged in measured)
     if len(topics) < 2:
         raise ValueError("the file has only one topic; held-out figures need at least two")
-    fits = {topic: fitted([judged for judged in measured if judged.summary.topic != topic]) for topic in topics}
-    return [rated(fits[judged.summary.topic], judged, together) for judged in measured]
+    fits = {topic: fit_parameters([judged for judged in measured if judged.summary.topic != topic]) for topic in topics}
+    return [rate_features(fits[judged.summary.topic], judged, together) for judged in measured]
 
 
-def rated(parameters: Parameters, measured: Measured, together: bool = True) -> list[Rated]:
+def rate_features(parameters: Parameters, measured: Measured, together: bool = True) -> list[Rated]:
     """The ratings of a summary's insights with these parameters."""
     if together and len(measured.together) > 1:
         return [rating(parameters.together, feature) for feature in measured.together]
@@ -127,7 +127,7 @@ def cut_points(values: Sequence[float], coverage: Sequence[float]) -> tuple[floa
     people = [theirs.count(value) for value in COVERAGE_VALUE.values()]
     above = {point: n - bisect_left(ours_sorted, point) for point in _GRID}
     best = (-math.inf, 0.0, 0.0)
-    # From counts and sums above each pair of thresholds.
+    # Computed from the counts and sums above each pair of thresholds.
     for partial, full in combinations(_GRID, 2):
         n_partial, n_full = above[partial], above[full]
         ours = (n_partial + n_full) / 2

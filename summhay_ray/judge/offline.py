@@ -83,11 +83,11 @@ Pair = tuple[str, str]
 
 def roots(text: str) -> list[str]:
     """The roots and numbers of a text, in order."""
-    words: list[str] = _WORD.findall(unicodedata.normalize("NFC", without_citations(text).lower()))
+    words: list[str] = _WORD.findall(unicodedata.normalize("NFC", remove_citations(text).lower()))
     return [word.replace(",", "") if word[0].isdigit() else root(word) for word in words if word not in _STOP_WORDS]
 
 
-def without_citations(text: str) -> str:
+def remove_citations(text: str) -> str:
     """The text without numeric citations: [8], [Articles 8, 11], 【8-11】."""
     return _CITATION.sub(" ", text)
 
@@ -372,12 +372,12 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
     asked, read = {*roots(query)}, _patterns()
     claims, is_denied = list[tuple[int, str]](), False
     for number, bullet in enumerate(bullets, start=1):
-        plain = re.sub(r"[*_#`>|]+", " ", without_citations(bullet)).replace("\u2019", "'")
+        plain = re.sub(r"[*_#`>|]+", " ", remove_citations(bullet)).replace("\u2019", "'")
         said = (one.casefold() for one in sentences(plain))
         parts = [part for one in said for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
         for clause in filter(None, (" ".join(part.split()) for part in parts)):
             found = {*roots(clause)}
-            # A heading of the query's words, a greeting, advice to look elsewhere.
+            # Clauses without content: a heading with the query's words, a greeting, advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
             if not is_empty:
                 is_absence = bool(read.absence.search(clause)) and not _figures(clause) - _figures(query)

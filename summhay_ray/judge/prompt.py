@@ -75,7 +75,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
         )
         raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand{hint}")
     known = (*needed, EXAMPLES)
-    # The insight placeholder of the other form is left in place.
+    # The insight placeholder of the other form is allowed, and not filled.
     taken = {*known, "[[INSIGHT]]", "[[INSIGHTS]]"}
     unknown = sorted(set(_LOOKS_LIKE_ONE.findall(text)) - taken)
     if unknown:
@@ -99,7 +99,7 @@ def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) 
     return fill(text, shown)
 
 
-# Render it once per summary; insights once for all systems that answer a query.
+# Cached: the bullets are rendered once per summary, the insights once for all systems.
 @lru_cache(maxsize=256)
 def numbered_json(noun: str, texts: tuple[str, ...]) -> Material:
     """`{"bullets": [{"bullet_id": 1, "text": "..."}]}`, or the same with another noun, on one line, so that no text can imitate a
@@ -107,7 +107,7 @@ def numbered_json(noun: str, texts: tuple[str, ...]) -> Material:
     return json_line({f"{noun}s": [{f"{noun}_id": number, "text": text} for number, text in enumerate(texts, 1)]})
 
 
-# All systems that answer the query are judged by the same insights.
+# Cached, since all systems are judged by the same insights of a query.
 @lru_cache(maxsize=1024)
 def insight_line(insight: str) -> Material:
     """The insight unchanged, or as a JSON string if it could be misread.

@@ -17,7 +17,7 @@ from summhay_ray.judge import prompt as prompting
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.prompt import template
 from summhay_ray.llm import Ask, Message, RawAnswer, Request, Sampling
-from summhay_ray.loops import together
+from summhay_ray.loops import gather
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
 from summhay_ray.records import Insight
 from summhay_ray.text import UnusableAnswer, fill, final_text, json_line, json_value, length_before, text_hash
@@ -35,7 +35,7 @@ class PerInsight:
         """One outcome per insight, in the order of `insights`. Raises ValueError if the user's prompt lacks a placeholder."""
         text, sampling = template(settings.prompt, self.form), Sampling(settings.sampling)
         requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup, settings.sample)
-        answers = await together(map(ask, requests))
+        answers = await gather(map(ask, requests))
         # A replayed judgment stays unchanged, so that `--compat release` can read it as the release's script does.
         return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
 
@@ -90,10 +90,10 @@ def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]
 @functools.lru_cache(maxsize=1024)
 def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed:
     verdict = prompting.read_verdict(text, finish_reason)
-    return repaired(verdict) if repair and isinstance(verdict, Verdict) else verdict
+    return repair_bullet_id(verdict) if repair and isinstance(verdict, Verdict) else verdict
 
 
-def repaired(verdict: Verdict) -> Verdict:
+def repair_bullet_id(verdict: Verdict) -> Verdict:
     """The verdict with its bullet id as a number, if it names one."""
     named = prompting.usable_bullet(verdict.bullet_id, sys.maxsize)
     return verdict if named is None else replace(verdict, bullet_id=str(named))
@@ -125,7 +125,7 @@ class PerSummary:
         if not insights:
             return []
         shared = await ask(self._request(insights, bullets, settings))
-        prices = spread(shared.usd_micros, len(insights))
+        prices = divide_price(shared.usd_micros, len(insights))
         if not isinstance(shared, Answer):
             return [replace(shared, usd_micros=price) for price in prices]
         read = _outcomes(shared, len(insights))
@@ -133,7 +133,8 @@ class PerSummary:
         again = await asyncio.gather(*(self._again(insights[index], bullets, settings, ask) for index in unread))
         by_index = dict(zip(unread, again, strict=True))
         return [
-            priced(by_index.get(index, outcome), price) for index, (outcome, price) in enumerate(zip(read, prices, strict=True))
+            add_price(by_index.get(index, outcome), price)
+            for index, (outcome, price) in enumerate(zip(read, prices, strict=True))
         ]
 
     async def _again(self, insight: Insight, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Verdict]:
@@ -143,7 +144,7 @@ class PerSummary:
         raw = await ask(self._request([insight], bullets, settings))
         if not isinstance(raw, Answer):
             return raw
-        return priced(_outcomes(raw, 1)[0], raw.usd_micros)
+        return add_price(_outcomes(raw, 1)[0], raw.usd_micros)
 
     def _request(self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings) -> Request:
         text, longer = template(settings.prompt, self.form), settings.sampling.keys() & {"max_tokens", "max_completion_tokens"}
@@ -168,13 +169,13 @@ class FewShotPerSummary(PerSummary):
     alone: ClassVar[type[PerInsight]] = FewShot
 
 
-def spread(usd_micros: int, n: int) -> list[int]:
+def divide_price(usd_micros: int, n: int) -> list[int]:
     """Divide a price among n outcomes as evenly as integers allow; they add up to the price."""
     part, rest = divmod(usd_micros, n)
     return [part + (index < rest) for index in range(n)]
 
 
-def priced(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
+def add_price(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
     """The outcome with an additional price."""
     if not usd_micros:
         return outcome
@@ -189,7 +190,7 @@ def _outcomes(raw: Answer[RawAnswer], n_insights: int) -> list[Outcome[Verdict]]
     return [
         replace(read, key=raw.key, attempts=raw.attempts)
         if isinstance(read, Malformed)
-        else Answer(repaired(read), key=raw.key, attempts=raw.attempts)
+        else Answer(repair_bullet_id(read), key=raw.key, attempts=raw.attempts)
         for read in prompting.read_verdicts(raw.value.text, n_insights, raw.value.finish_reason)
     ]
 

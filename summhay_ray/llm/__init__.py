@@ -1,9 +1,9 @@
 """The gateway to language models. Only this package uses litellm. It imports `outcome`, `store` and `text`, and no benchmark.
 
-One call: `gateway`, `attempts`, `retry`, `prefix`, `batching`; `request` and `reply`. Rate limits and money: `ledger` and its
-files, `model_queue`, `budgets`. Providers: `provider_table`, `model_settings`, `prices`, `keys`. Transports: `direct`,
-`via_litellm`, `local_model`; `bodies`, `read_reply` and `vectors_and_scores` read what they return.
-Importing this package does not import litellm; the first call through litellm does.
+One call: `gateway`, `retry`, `prefix`, `batches`, `request`. Rate limits and money: `ledger` and its files, `model_queue`,
+`budgets`. Providers: `provider_table`, `model_settings`, `prices`, `keys`. Transports: `direct`, `via_litellm`, `local_model`;
+`bodies`, `read_reply` and `vectors_and_scores` read what they return. Importing this package does not import litellm; the first
+call through litellm does.
 """
 
 from summhay_ray.llm.batches import BatchApi, BatchRequest, BatchState, CallFailed, Line, batch_api
@@ -42,7 +42,7 @@ from summhay_ray.llm.request import (
     Task,
     Usage,
     assistant,
-    marked,
+    join_messages,
     system,
     user,
 )
@@ -106,11 +106,11 @@ __all__ = [
     "foreign_key",
     "is_local",
     "is_service",
+    "join_messages",
     "known_extra",
     "known_secrets",
     "lacking",
     "margins_of",
-    "marked",
     "needed_variables",
     "provider_of",
     "read_answer",

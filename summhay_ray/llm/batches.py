@@ -17,8 +17,8 @@ from summhay_ray.llm.keys import known_secrets
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings, batch_wire
 from summhay_ray.llm.provider_table import address_of, wire_name
-from summhay_ray.llm.read_reply import BROKEN, ended, reply_of, usage_of
-from summhay_ray.llm.request import REVISION, Reply, Request, bounded
+from summhay_ray.llm.read_reply import BROKEN, finish_reason_of, reply_of, usage_of
+from summhay_ray.llm.request import REVISION, Reply, Request, with_max_tokens
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.routes import Wire
 
@@ -72,7 +72,7 @@ class Line(NamedTuple):
     kind: LineKind
     reply: Reply | None = None
     decision: Decision | None = None
-    """What an `error` means."""
+    """The meaning of `error`."""
     message: str = ""
 
 
@@ -90,7 +90,7 @@ def batch_body(request: Request, settings: ModelSettings) -> str:
         from summhay_ray.llm.direct import body_of
 
         return body_of(request, settings).decode("utf-8")
-    sent = bounded(request.sampling)
+    sent = with_max_tokens(request.sampling)
     sent |= sent.pop("extra_body", None) or {}
     longest = sent.pop("max_completion_tokens", None) or sent.pop("max_tokens", None)
     stop = sent.pop("stop", None)
@@ -132,7 +132,7 @@ class BatchApi:
         return self._state(await self._json("GET", f"{self._batches}/{quote(batch_id, safe='')}"))
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask the provider to stop a batch. What was answered until then can be read, and is charged."""
+        """Ask the provider to stop a batch. Answers until then can be read, and are charged."""
         await self._json("POST", f"{self._batches}/{quote(batch_id, safe='')}/cancel", {})
 
     async def lines(self, state: BatchState, n_tokens: int) -> list[Line]:
@@ -175,7 +175,7 @@ class BatchApi:
             if not isinstance(body, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
-            # A creation may have been carried out.
+            # After an error, the batch may exist nevertheless.
             raise CallFailed(f"{url} answers no JSON ({error})", Decision("transient", "bad_response"), 200, True) from error
         return body
 
@@ -374,7 +374,7 @@ class AnthropicBatches(BatchApi):
             usage = usage_of({**tokens, **cache, "cache_creation": said.get("cache_creation")})
         if not isinstance(message.get("content"), list):
             return Line(key, "unreadable", Reply("", BROKEN, usage, dict(message)), None, "the message has no content")
-        return Line(key, "answer", Reply(text, ended(str(message.get("stop_reason") or "")), usage, dict(message)))
+        return Line(key, "answer", Reply(text, finish_reason_of(str(message.get("stop_reason") or "")), usage, dict(message)))
 
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": ANTHROPIC_VERSION, **({"x-api-key": key} if key else {})}
@@ -418,7 +418,7 @@ def batch_api(settings: ModelSettings) -> BatchApi:
 
 
 def _json_lines(content: bytes) -> Iterator[dict[str, Any]]:
-    """The objects in JSON lines. A line that is none is left out: its request counts as missing."""
+    """The objects in JSON lines. Other lines are left out, so their requests count as missing."""
     for line in content.split(b"\n"):
         try:
             found = json.loads(line) if line.strip() else None
@@ -439,7 +439,7 @@ def _count(body: Mapping[str, Any], name: str) -> int:
 
 
 def _seconds(text: Any) -> float:
-    """The seconds since 1970 of a time in RFC 3339; 0 if it is none."""
+    """The seconds since 1970 of a time in RFC 3339; 0 for any other text."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

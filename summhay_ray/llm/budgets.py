@@ -22,9 +22,9 @@ from summhay_ray.store import RUN, Excess, Money, MoneyRecord, Purpose, Scope, i
 AHEAD_CALLS = 4
 """A record allows at least this many further calls of the largest worst case, so that calls need not wait for the next record."""
 AHEAD_S = 0.3
-"""It also allows the amount that is granted within this time."""
+"""A record also allows the amount that is granted within this time."""
 MOST_AHEAD = 50
-"""It allows at most one fiftieth of a budget."""
+"""A record allows at most one fiftieth of a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,17 @@ class Account:
         self._listed: dict[str, tuple[Purpose, int]] = {}
         """The calls that the newest durable record lists, and that are not granted yet."""
         self._promised: dict[str, tuple[Purpose, int]] = {}
-        """The calls that wait for a record or are listed by one. What they need is kept from all others."""
+        """The calls that wait for a record or are listed by one. The money that they need is reserved for them."""
         self._promised_sum: Counter[Scope] = Counter()
         self._n_promised: Counter[str] = Counter()
         """Model -> the number of its calls in `_promised`."""
         self._granted: Counter[Scope] = Counter()
         """The worst cases of all calls that this session has granted."""
         self._granted_to: Counter[Scope] = Counter()
-        """The maximum of `_granted` by the allowance of the newest durable record."""
+        """The maximum of `_granted` that the newest durable record allows."""
         self._writing: tuple[Counter[Scope], dict[str, tuple[Purpose, int]]] | None = None
-        """The maximum of `_granted` by the record that is being written, and the waiting calls that it lists."""
+        """For the record that is being written: the maximum of `_granted` that it will allow, and the waiting calls that it
+        lists."""
         self._largest: Counter[Scope] = Counter()
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None
@@ -87,7 +88,7 @@ class Account:
         if not answered:
             self._charged[purpose] += micros
 
-    def doubt(self, purpose: Purpose, micros: int) -> None:
+    def add_uncertain(self, purpose: Purpose, micros: int) -> None:
         """Add the worst case of a call whose outcome is unknown."""
         for scope in scopes(purpose):
             self.uncertain[scope] += micros
@@ -96,11 +97,11 @@ class Account:
         """Count the worst case of a call as uncertain, since its worker is gone. Its answer may still turn up in the log."""
         if (call := self._calls.get(key)) is not None:
             self._earlier[key] = call
-            self.doubt(*call)
+            self.add_uncertain(*call)
 
     def reserve(self, key: str, purpose: Purpose, micros: int) -> None:
         """Reserve money for a call, whose worst case is `micros`."""
-        # An answer that comes now no longer shows that an earlier call with this key cost nothing more.
+        # From now on, an answer with this key may be this call's, and says nothing about the cost of an earlier call.
         self._earlier.pop(key, None)
         listed = key in self._listed
         self.withdraw(key)
@@ -111,14 +112,15 @@ class Account:
                 self.reserved[scope] += micros
                 self._granted[scope] += micros
                 self._granted_to[scope] += micros if listed else 0
-                # An allowance is for single calls, by their size and their rate.
+                # Allowances are computed from the sizes and the rate of single calls, without batches.
                 if not is_batch(key):
                     self._largest[scope] = max(self._largest[scope], micros)
                 elif self._before is not None:
                     self._before[1][scope] += micros
 
     def resume_batches(self, batches: Mapping[str, tuple[Purpose, int]]) -> None:
-        """Reserve the money of submitted batches. What earlier sessions recorded for batches is not uncertain any more."""
+        """Reserve the money of submitted batches. The amounts that earlier sessions recorded for batches are not uncertain any
+        more."""
         for key in [key for key in self._earlier if is_batch(key)]:
             purpose, micros = self._earlier.pop(key)
             for scope in scopes(purpose):
@@ -126,7 +128,7 @@ class Account:
         for key, (purpose, micros) in batches.items():
             self.reserve(key, purpose, micros)
             for scope in scopes(purpose):
-                # The newest record covers it.
+                # The newest record of the budgets already includes the money of these batches.
                 self._granted_to[scope] += micros
 
     def release(self, key: str) -> None:
@@ -166,7 +168,7 @@ class Account:
         return now, ever
 
     def _left(self, scope: Scope) -> int | None:
-        """What is left of the scope's budget; None if it has none."""
+        """The rest of the scope's budget; None if it has none."""
         bound = self._bounds.get(scope)
         return None if bound is None else bound - self.spent[scope] - self.uncertain[scope] - self.reserved[scope]
 
@@ -204,8 +206,8 @@ class Account:
             if self._writing is not None:
                 self._writing[1].pop(key, None)
 
-    def due(self, now: float) -> MoneyRecord | None:
-        """The record that must be written now, if any: pass it to `written` once it is durable."""
+    def record_due(self, now: float) -> MoneyRecord | None:
+        """The record that must be written now, if any: pass it to `note_durable` once it is durable."""
         if self._writing is not None:
             return None
         wanted = total_of(self._wanted)
@@ -225,8 +227,8 @@ class Account:
         spare, left = max(AHEAD_CALLS * self._largest[scope], round(AHEAD_S * self._rate.get(scope, 0.0))), self._left(scope)
         return spare if left is None else max(0, min(spare, self._bounds[scope] // MOST_AHEAD, left - wanted))
 
-    def written(self) -> None:
-        """Note that the record that `due` returned is durable."""
+    def note_durable(self) -> None:
+        """Note that the record that `record_due` returned is durable."""
         if self._writing is None:
             return
         before = self._listed
@@ -301,7 +303,7 @@ def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> l
                 charged_tokens=sum(excess.charged_tokens for excess in found),
                 claimed_usd=sum(excess.claimed_micros for excess in found) / MICROS,
                 charged_usd=sum(excess.charged_micros for excess in found) / MICROS,
-                token_margin=enough(largest),
+                token_margin=suggested_margin(largest),
                 stopped=largest > FAR * margins.get(model, 1.0) or len(found) >= MOST_EXCESSES,
             )
         )
@@ -313,7 +315,7 @@ def margins_of(settings: Mapping[str, Any]) -> dict[str, float]:
     return {model: entry.token_margin for model, entry in settings.items() if entry.token_margin > 1}
 
 
-def enough(margin: float) -> float:
+def suggested_margin(margin: float) -> float:
     """The `token_margin` to suggest: `margin` plus 1 %, rounded up to two decimals, since reservations are rounded."""
     return math.ceil(margin * 101) / 100
 

@@ -22,7 +22,7 @@ from summhay_ray.llm.keys import NoKey, key_for
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.prices import default_effort
 from summhay_ray.llm.provider_table import PROVIDERS, address_of, place_of, provider_of, wire_name
-from summhay_ray.llm.request import QUERY_FIELD, REVISION, Reply, Request, Sampling, Task, bounded, wanted
+from summhay_ray.llm.request import QUERY_FIELD, REVISION, Reply, Request, Sampling, Task, wanted, with_max_tokens
 from summhay_ray.loops import off_loop
 from summhay_ray.routes import Wire, route_to
 
@@ -32,7 +32,7 @@ paid."""
 
 CONNECT_S = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-"""The caller limits the time of a whole attempt (`llm.attempts`)."""
+"""The caller limits the time of a whole attempt (`llm.gateway.make_attempt`)."""
 _FILES = 65_536
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
 """OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""
@@ -177,7 +177,7 @@ def body_of(request: Request, settings: ModelSettings) -> bytes:
 def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None, tier: str | None) -> str:
     """The JSON of a chat request's fields without the messages. `tier`: the service tier. Raises ValueError for NaN and
     infinity."""
-    name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
+    name, renamed, sent = wire_name(model), _renamed(model), with_max_tokens(sampling)
     sent |= sent.pop("extra_body", None) or {}
     if _REASONING.match(name):
         renamed = {**renamed, "max_tokens": "max_completion_tokens"}

@@ -103,7 +103,7 @@ class Transports:
 
 
 class Attempt(NamedTuple):
-    """How an attempt ended: with a reply, or with the decision on its error. An answer that broke off has both."""
+    """The result of an attempt: a reply, or the decision on its error. An answer that broke off has both."""
 
     reply: Reply | None
     decision: Decision | None = None
@@ -212,7 +212,7 @@ class Gateway:
         """
         self._client.drain()
         end = asyncio.get_running_loop().time() + patience_s
-        # A new grant is given back before the first check.
+        # Grants that arrive now are given back before the first check.
         await asyncio.sleep(DRAIN_LOOK_S)
         while self._open and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
@@ -384,7 +384,7 @@ class Gateway:
         work = functools.partial(written, known, reply, settings, claim, self._secrets())
         record, line = await off_loop(letters(reply), work)
         if self._ended:
-            # After a drain, the worker ends.
+            # The worker ends after a drain, so the caller need not get an answer.
             await asyncio.Future()
         location = await self._append(line)
         flaw, read, answered = record.get("flaw"), record["input_tokens"], record["output_tokens"]
@@ -436,7 +436,7 @@ class Gateway:
         # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
         if again and not (limited or pause_s):
             self._client.ended(call.claim.key)
-            # Random, and longer on average after each attempt.
+            # The pause is random, and on average longer after each attempt.
             await self._client.rest(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (call.attempts - 1))))
         stop = (decision.error, message) if decision.kind == "model" else None
         unreached = (UNREACHED, message) if decision.error == UNREACHED else None

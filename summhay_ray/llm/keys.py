@@ -260,7 +260,7 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
     return key
 
 
-# Every call asks, and a run has few models.
+# Cached, since every call asks for it and a run has few models.
 @functools.lru_cache
 def _admit(
     model: str, api_base: str | None, api_key_env: str | None, url: str | None

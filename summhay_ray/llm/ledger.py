@@ -130,7 +130,7 @@ class Ledger:
         """Evict a dying worker. `fetched`: the log's records that the index lacks, including all that the worker wrote."""
         self.index.take(fetched)
         for news in fetched:
-            # They include answers of other workers, which may die before they report them.
+            # The fetched records include answers of other workers, which may die before reporting them.
             for key, _, _, micros in zip(*news.heads["answers"].get(self.run, ()), strict=True):
                 if (flight := self._flights.get(key)) is not None:
                     flight.logged_micros = micros
@@ -151,7 +151,7 @@ class Ledger:
                 self.account.lose(key)
             else:
                 self.account.charge(claim.purpose, logged, answered=True)
-            self._land(key)
+            self._end_flight(key)
         for model in self._models.values():
             self._withdraw(model.forget(worker))
         self.membership.evict(worker)
@@ -194,8 +194,8 @@ class Ledger:
         self.beat(worker, now)
         purpose = self._flights[key].claim.purpose
         self.account.charge(purpose, charged, answered=True)
-        self.account.doubt(purpose, uncertain)
-        self._land(key)
+        self.account.add_uncertain(purpose, uncertain)
+        self._end_flight(key)
 
     def snapshot(self, now: float) -> dict[str, Any]:
         """The current counters, money and models. Only the driver calls this, so each call is a sign of its life."""
@@ -233,9 +233,9 @@ class Ledger:
             figures[name] = {**model.numbers(now), **{f"{kind}_usd": amount for kind, amount in usd.items()}}
         return figures
 
-    def recorded(self, now: float) -> None:
+    def note_durable(self, now: float) -> None:
         """Note that the money record that was due is durable, and grant the calls that waited for it."""
-        self.account.written()
+        self.account.note_durable()
         for model in self._models.values():
             model.wake("record")
         self.tend(now)
@@ -250,7 +250,7 @@ class Ledger:
         for name, model in self._models.items():
             if model.queues and model.free():
                 model.wake_short(lambda stage, name=name: self.account.room((stage, name)))  # type: ignore[misc]
-                self._pump(model, now)
+                self._grant_free_slots(model, now)
 
     def _withdraw(self, claims: Iterable[Claim]) -> Iterable[Claim]:
         """Note that no money record needs to list these claims."""
@@ -258,7 +258,7 @@ class Ledger:
             self.account.withdraw(claim.key)
         return claims
 
-    def _pump(self, model: ModelQueue, now: float) -> None:
+    def _grant_free_slots(self, model: ModelQueue, now: float) -> None:
         """Grant the model's free slots. A place whose first claim must wait is set aside."""
         while (free := model.free()) and (place := model.next_place()) is not None:
             claim, claims = model.claims(place)[0], model.claims(place)
@@ -299,7 +299,7 @@ class Ledger:
                     self._withdraw(claims)
                 model.set_aside(place, wait)
                 continue
-            model.served(place)
+            model.remove_first(place)
             if place in model.first:
                 following = model.claims(place)[0]
                 if not following.first and not self.account.is_promised(following.key):
@@ -333,7 +333,7 @@ class Ledger:
             if done.key not in self.index.answers:
                 self.index.answers[done.key] = done.location
             self.counts["made"] += 1
-            model.answered(done.input_tokens, done.output_tokens)
+            model.note_answer(done.input_tokens, done.output_tokens)
         elif done.again:
             model.counts["retries"] += done.sent
             model.counts["fallbacks"] += done.fell_back
@@ -341,14 +341,14 @@ class Ledger:
             self.counts["failed"] += done.sent
         if flight is not None and mine:
             if done.doubtful:
-                self.account.doubt(flight.claim.purpose, done.usd_micros)
+                self.account.add_uncertain(flight.claim.purpose, done.usd_micros)
             else:
                 self.account.charge(flight.claim.purpose, done.usd_micros, answered=done.location is not None)
             if flight.permit is not None and done.location is not None:
                 model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
-            self._land(done.key, sent=done.sent)
+            self._end_flight(done.key, sent=done.sent)
         # Send fewer calls after a 429, and none while the provider demands a pause.
-        if done.limited and (why := model.limited(now)):
+        if done.limited and (why := model.note_429(now)):
             self._stop(done.model, ("quota_exhausted", why))
         if done.pause_s is not None:
             model.pacer.pause(now, done.pause_s)
@@ -374,7 +374,7 @@ class Ledger:
                 self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
         self._touch_all()
 
-    def _land(self, key: str, *, sent: bool = True) -> None:
+    def _end_flight(self, key: str, *, sent: bool = True) -> None:
         """End a flight. If nothing was sent, it does not count towards the limits."""
         flight = self._flights.pop(key)
         model = self._model(flight.claim.model)
@@ -394,7 +394,7 @@ class Ledger:
         kept = []
         for claim, grant in self._outbox.pop(worker, []):
             if grant.state == "go":
-                self._land(claim.key, sent=False)
+                self._end_flight(claim.key, sent=False)
                 self._model(claim.model).enter(worker, claim._replace(first=True))
             else:
                 kept.append((claim, grant))

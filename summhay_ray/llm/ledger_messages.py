@@ -65,7 +65,7 @@ class Grant(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """How a granted attempt ended: the charge, the tokens used, and the `location` of the answer (None: no answer)."""
+    """The end of a granted attempt: the charge, the tokens used, and the `location` of the answer (None: no answer)."""
 
     key: str
     model: str

@@ -98,7 +98,7 @@ class LedgerService:
     def _ring(self, now: float) -> None:
         if not self._ending and self._evicting is None and self.ledger.membership.dying:
             self._evicting = asyncio.create_task(self._evict(set(self.ledger.membership.dying)))
-        if not self._ending and self._recording is None and (record := self.ledger.account.due(now)) is not None:
+        if not self._ending and self._recording is None and (record := self.ledger.account.record_due(now)) is not None:
             self._recording = asyncio.create_task(self._write(record))
         for worker in self.ledger.to_wake:
             if (bell := self._bells.get(worker)) is not None:
@@ -126,7 +126,7 @@ class LedgerService:
                 await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
         self._recording = None
-        self.ledger.recorded(now)
+        self.ledger.note_durable(now)
         self._ring(now)
 
     async def _evict(self, dying: set[str]) -> None:
@@ -160,7 +160,7 @@ COMPUTING_TRIP_EVERY_S = 0.05
 """The same for a worker whose models compute in it. It has many items in progress, so that it need not wait for the ledger."""
 
 PATIENT_S = 0.03
-"""How long a message that nobody waits for may wait for company: each exchange costs the ledger as much as many messages."""
+"""Seconds that a message may wait for others if nobody waits for it: an exchange costs the ledger as much as many messages."""
 
 LEASE_S = 1.5
 """A call is sent at most this long (plus the interval between news) after its grant; later, it is claimed again. The age of a
@@ -170,7 +170,7 @@ LATE_S = 0.5
 """A timed call may be sent at most this much after its time. Later, it would count in another minute, so it is claimed again."""
 
 CLOSING_S = 10.0
-"""How long `close` waits for the last exchange."""
+"""Seconds that `close` waits for the last exchange."""
 
 PAD_S = 0.02
 """Added to every pause, since clocks differ."""
@@ -239,7 +239,7 @@ class LedgerClient:
         self._waiting[self._tickets] = future
         self._message.claims.append(claim._replace(ticket=self._tickets))
         self._mail.set()
-        # While the ledger has a claim to the model that must wait, another one must wait, too.
+        # If one claim to a model has to wait at the ledger, further claims wait here.
         if not self._asked[claim.model]:
             self._urgent.set()
         granted = await future
@@ -267,7 +267,7 @@ class LedgerClient:
         self._message.settlements.append(settlement)
         self._flying.discard(settlement.key)
         self._mail.set()
-        # An answer may wait for the next attempt that ends, if there is one; all else is news for others.
+        # An answer may wait to be sent with the next attempt that ends. Other workers need everything else at once.
         if not self._flying or settlement.location is None or settlement.excess or settlement.stop:
             self._urgent.set()
 

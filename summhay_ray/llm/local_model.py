@@ -169,7 +169,7 @@ class GenerationThread:
                     return []
                 chosen = first.model, first.request.sampling
                 alike = [call for call in self._waiting if (call.model, call.request.sampling) == chosen]
-                # While a model is being loaded, most calls of the first batch arrive.
+                # Most calls of the first batch arrive while the model is being loaded, so look again.
                 if alike == seen:
                     batch = [alike[place] for place in next(places for places in batches if 0 in places)]
                     self._waiting = [call for call in self._waiting if call not in batch]

@@ -20,7 +20,8 @@ is given up, and a later start continues."""
 Place = tuple[str, str]
 """A worker and a stage."""
 Wait = Literal["record", "money", "driver"]
-"""What a place waits for: the next money record; money that calls in flight may release; a sign of life from the driver."""
+"""The event that a place waits for: the next money record, money that calls in flight may release, or a sign of life from the
+driver."""
 
 COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries", "fallbacks")
 """The counters of a model in a session; `calls` are those that were answered, `fallbacks` those sent in the standard tier for
@@ -63,7 +64,7 @@ class ModelQueue:
     n_sending: int = 0
     """The sum of `sending_of`."""
     n_lent: int = 0
-    """The sum over the silent workers."""
+    """The part of `n_sending` that silent workers hold."""
     unsettled: int = 0
     """Granted calls that are not settled: being sent, awaiting another attempt, or answered and not durable yet."""
     reached: bool = False
@@ -75,7 +76,7 @@ class ModelQueue:
     """Time of the first 429 since the last answer."""
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     _ready: dict[int, dict[str, None]] = field(default_factory=dict, init=False)
-    """Slots held -> the workers that hold so many and have a place to try, the one that has waited longest first."""
+    """Slots held -> the workers that hold that many and have a place to try, the one that has waited longest first."""
     _slots: dict[str, int] = field(default_factory=dict, init=False)
     """Worker in `_ready` -> the number of slots under which it is listed there."""
     first: dict[Place, None] = field(default_factory=dict, init=False)
@@ -88,7 +89,7 @@ class ModelQueue:
     """Stage -> (worst case of the first claim, place) of the places that wait for money, sorted."""
 
     def free(self) -> int:
-        """How many calls may be granted: the free slots, including those of silent workers.
+        """The number of calls that may be granted: the free slots, including those of silent workers.
 
         Never more than `2 * concurrency` calls are unsettled, which bounds the calls lost if the process is killed.
         """
@@ -123,7 +124,7 @@ class ModelQueue:
             **self.counts,
         }
 
-    def limited(self, now: float) -> str:
+    def note_429(self, now: float) -> str:
         """Note a 429. Returns the reason for giving up the model if it has answered only 429s for too long; else empty."""
         self.counts["limited"] += 1
         if self.cap is not None:
@@ -134,7 +135,7 @@ class ModelQueue:
         too_long = now - self.limited_since > LONGEST_PAUSE_S
         return f"nothing but 429 for {minutes} minutes; run again when the quota is renewed" if too_long else ""
 
-    def answered(self, input_tokens: int, output_tokens: int) -> None:
+    def note_answer(self, input_tokens: int, output_tokens: int) -> None:
         """Note an answer."""
         self.limited_since = None
         # The next pause after a 429 is short again.
@@ -172,7 +173,7 @@ class ModelQueue:
         """The waiting claims of a place."""
         return self.queues[place[0]][place[1]]
 
-    def served(self, place: Place) -> None:
+    def remove_first(self, place: Place) -> None:
         """Remove the first claim of a place, which was answered. Its stage, and its worker, go to the end."""
         worker, stage = place
         claims = self.queues[worker].pop(stage)
@@ -196,7 +197,7 @@ class ModelQueue:
         self.sort_in(place[0])
 
     def wake(self, wait: Wait) -> None:
-        """Try the places that wait for this event, which has happened; those that a record lists go first."""
+        """Try the places that wait for this event, which has happened. Places that a record lists come first."""
         for place in self._waits.pop(wait, ()):
             del self._aside[place]
             if wait == "record":
@@ -420,7 +421,7 @@ LOOK_EVERY_S = 0.1
 """Shortest interval between two looks at all workers."""
 
 LISTEN_S = 0.5
-"""How long a worker listens before it gets an answer without news, which shows that the ledger is alive."""
+"""Seconds that a worker listens before it gets an answer without news, which shows that the ledger is alive."""
 
 LISTENS_A_SECOND = 400
 """Answers without news per second, over all workers. With more than half this many workers, each listens longer."""

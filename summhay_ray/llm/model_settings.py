@@ -50,7 +50,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How a model's requests go by its provider's batch API."""
+    """Settings of a model's requests to its provider's batch API."""
 
     price_factor: float
     """The price of a request in a batch, as a part of the standard price."""
@@ -98,7 +98,7 @@ class ModelSettings:
     def written(
         cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = pricing.PRICED_BY
     ) -> ModelSettings:
-        """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
+        """The settings of a model from its entry in a spec. Missing fields are looked up, or take their defaults.
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
@@ -186,7 +186,7 @@ class ModelSettings:
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
 
 
-# Every call asks for this, and a run has few models.
+# Cached, since every call asks for it and a run has few models.
 @functools.lru_cache
 def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
     """The transport for this task of the model: as `written` in the spec, else direct if possible.

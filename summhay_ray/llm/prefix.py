@@ -16,7 +16,7 @@ SHORTEST = 4096
 """Shortest prefix, in characters: about 1,024 tokens, the shortest prefix that providers cache."""
 
 LIFETIME_S = 240.0
-"""How long a prefix is assumed to stay cached after its last use; providers promise at least five minutes."""
+"""Seconds that a prefix is assumed to stay cached after its last use; providers promise at least five minutes."""
 
 
 def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:

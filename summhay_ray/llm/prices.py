@@ -94,7 +94,8 @@ class Price:
     def _extreme_micros(
         self, extreme: Callable[[Iterable[int]], int], lengths: Sequence[int], output_tokens: int, searches: int
     ) -> int:
-        """The price of the cheapest or most expensive of these prompts, with tokens at their lowest or highest rates."""
+        """The greatest or smallest price of a prompt of one of these lengths and its answer, by the highest or lowest rates of
+        its tier."""
         rates = [(length, self._tier(length)._nanos) for length in lengths]
         nanos = extreme(length * extreme(rate[:4]) + output_tokens * extreme(rate[4:]) for length, rate in rates)
         return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
@@ -172,7 +173,8 @@ def _states_rates(written: Mapping[str, Any] | None) -> bool:
 
 
 def _in_tier(entry: Mapping[str, Any], tier: ServiceTier) -> dict[str, Any]:
-    """An entry of litellm's map with the prices of a service tier. Without one for long prompts, these cost the standard rate."""
+    """An entry of litellm's map with the prices of a service tier. Long prompts cost the standard rate if the tier has none for
+    them."""
     longer = {name: value for name, value in entry.items() if re.search(r"_above_\d+k_tokens$", name)}
     others = {name: value for name, value in entry.items() if "cost" not in name}
     return others | longer | {name.removesuffix(f"_{tier}"): value for name, value in entry.items() if name.endswith(f"_{tier}")}

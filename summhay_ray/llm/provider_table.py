@@ -377,7 +377,7 @@ LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
 
 _SERVICE = re.compile(r"/(chat/completions|completions|embeddings|rerank|responses|messages)/*$", re.IGNORECASE)
 Transport = Literal["direct", "litellm", "local"]
-"""How a model is reached. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
+"""The way to a model. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
 
 
 def is_local(model: str) -> bool:
@@ -429,7 +429,7 @@ def known_extra(model: str, transport: Transport, api_base: str | None) -> froze
     return SAMPLING if known is None else known.extra
 
 
-# Every call asks for it, and a run has few models.
+# Cached, since every call asks for it and a run has few models.
 @functools.lru_cache
 def provider_of(model: str) -> str:
     """The model's provider: the part before the first slash, else derived from the bare name; empty if unknown."""

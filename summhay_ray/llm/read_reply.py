@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from summhay_ray.llm.budgets import enough
+from summhay_ray.llm.budgets import suggested_margin
 from summhay_ray.llm.keys import Secrets
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings
@@ -24,7 +24,7 @@ DEEPEST = 100
 BAD_NUMBERS = "bad_numbers"
 """Class of answers whose vectors or scores have a flaw."""
 
-_ENDS: dict[str, str] = {
+_FINISH_REASONS: dict[str, str] = {
     # Complete.
     **dict.fromkeys(("complete", "completed", "end_turn", "eos", "eos_token", "stop", "stop_sequence"), "stop"),
     **dict.fromkeys(("tool_call", "tool_calls", "tool_use"), "tool_calls"),
@@ -117,7 +117,7 @@ def _said_in(choice: Any) -> tuple[str, str]:
     refusal = message.get("refusal") or _part(message, "provider_specific_fields").get("refusal")
     if not text and isinstance(refusal, str) and refusal:
         return refusal, "refusal"
-    return text, BROKEN if choice.get("error") else ended(finish_word(choice))
+    return text, BROKEN if choice.get("error") else finish_reason_of(finish_word(choice))
 
 
 def finish_word(choice: Mapping[str, Any]) -> str:
@@ -128,9 +128,9 @@ def finish_word(choice: Mapping[str, Any]) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def ended(word: str) -> str:
+def finish_reason_of(word: str) -> str:
     """The normalized finish reason: stop, length, tool_calls, content_filter, refusal or error; an unknown word is unchanged."""
-    return _ENDS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)
+    return _FINISH_REASONS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)
 
 
 def _further(choice: Any) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
     """
     answer = answer_of(reply, settings, asked)
     record = {**known, **answer}
-    # Check each value only if the line gives a reason for it.
+    # Check single values only if the whole line may contain a secret or an invalid value.
     try:
         line = encode_record(record)
     except (RecursionError, TypeError, ValueError):
@@ -242,7 +242,9 @@ def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> 
         return {}
     margin = claimed / reserved * settings.token_margin
     # Reservations are rounded up to whole tokens, so the plain quotient may be slightly too small.
-    while not settings.price.per_search and _reservation(replace(settings, token_margin=enough(margin)), asked) < claimed:
+    while (
+        not settings.price.per_search and _reservation(replace(settings, token_margin=suggested_margin(margin)), asked) < claimed
+    ):
         margin *= 1.01
     return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
 
@@ -381,7 +383,7 @@ def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> 
 def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
     """The outcome of a raw answer before anything is parsed: an answer, a refusal, or malformed if it is empty."""
     # Earlier versions stored the provider's word.
-    end = ended(raw.finish_reason)
+    end = finish_reason_of(raw.finish_reason)
     if end == "content_filter":
         return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
     if end == "refusal":

@@ -81,7 +81,7 @@ class RawAnswer:
     claimed_tokens: Annotated[
         int, "tokens that the provider reported, if they were not credible (then the reservation is charged); else 0"
     ] = 0
-    claimed_micros: Annotated[int, "price of the tokens that were not credible in millionths of a dollar; else 0"] = 0
+    claimed_micros: Annotated[int, "price of those tokens in millionths of a dollar; else 0"] = 0
     further_texts: Annotated[
         tuple[str, ...], "the texts after the first, if the call asked for several; a refused one is empty"
     ] = ()
@@ -91,7 +91,7 @@ class RawAnswer:
     origin: Annotated[
         str, "where it was answered: scheme, host and port, else the provider; empty for a local model, or if unknown"
     ] = ""
-    zero_vectors: Annotated[int, "embeddings that are all zeros, of which a similarity means nothing"] = 0
+    zero_vectors: Annotated[int, "embeddings that are all zeros, whose similarities mean nothing"] = 0
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
     return ""
 
 
-def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
+def with_max_tokens(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters to send. A missing `max_tokens` is set, because an answer of unlimited length has no maximum price."""
     sent = {name: value for name, value in sampling.items() if name != REVISION}
     if any(sent.get(name) is not None for name in _LENGTHS):
@@ -214,8 +214,8 @@ Task = Literal["chat", "embed", "rerank", "search"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 _ROLES = frozenset(get_args(Role))
 _LONG, _LONGEST = 16_384, 1_000_000
-"""A request keeps the JSON of its messages for its body. The JSON of longer texts (in characters) is cached for the next
-request."""
+"""A request keeps the JSON of its messages for its body if it is shorter than the first number (in characters). The JSON of
+longer texts, up to the second, is cached for the next request."""
 MOST_LOGPROBS = 20
 """No provider returns more log probabilities per token."""
 
@@ -314,7 +314,7 @@ class Request:
             return "\n".join(self.inputs)
         if len(self.messages) == 1 and self.messages[0].role == "user":
             return self.messages[0].content
-        return marked((message.role, message.content) for message in self.messages)
+        return join_messages((message.role, message.content) for message in self.messages)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -416,7 +416,7 @@ def _quoted(text: str) -> str:
 _quoted_long = functools.lru_cache(maxsize=8)(encode_basestring_ascii)
 
 
-def marked(messages: Iterable[tuple[str, str]]) -> str:
+def join_messages(messages: Iterable[tuple[str, str]]) -> str:
     """A conversation of (role, text) pairs as one text. The roles approximate the tokens that a provider adds to each message."""
     return "\n\n".join(f"{role}:\n{text}" for role, text in messages)
 

@@ -17,7 +17,7 @@ from summhay_ray.llm.model_queue import LONGEST_PAUSE_S
 from summhay_ray.routes import Wire
 
 Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "stopped"]
-"""What kind of failure it is:
+"""The kind of a failure:
 
 - rate_limit, transient: try again.
 - ambiguous: sent, but no complete answer came; charged, and tried once more.
@@ -30,7 +30,7 @@ Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "mode
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an error means. `error` is the failure's class; `after_s` is the pause that the provider asked for, in seconds."""
+    """The meaning of an error. `error` is the failure's class; `after_s` is the pause that the provider asked for, in seconds."""
 
     kind: Kind
     error: str
@@ -143,14 +143,14 @@ The patterns are searched in the body, which may repeat the prompt, so they are 
 _EXHAUSTED = _pattern(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit")
 _UNAVAILABLE = _pattern(r"resource[ _]unavailable")
 _QUOTA = _pattern(r"exceeded your current quota")
-# One provider words a limit per minute like an exhausted quota, but adds when to try again.
+# One provider reports a limit per minute in the words of an exhausted quota, but says when to try again.
 _SOON = _pattern(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b")
 _READ = 100_000
 """Number of characters of an error's body that are searched."""
 
 
 def decide(error: BaseException, wire: Wire | None = None) -> Decision:
-    """What to do about an error of a transport. `wire`: the progress of the request; None: it was sent.
+    """The decision on an error of a transport. `wire`: the progress of the request; None: it was sent.
 
     An error before connecting means that the request cannot be made; an error while connecting, that the endpoint is unreachable;
     an error after sending, that the call may have been paid.

@@ -24,7 +24,7 @@ from summhay_ray.llm.direct import KEEPALIVE_S
 from summhay_ray.llm.keys import NoKey, key_for, key_for_litellm, known_secrets, note_sent
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.provider_table import place_of, provider_of
-from summhay_ray.llm.request import REVISION, Reply, Request, Task, bounded
+from summhay_ray.llm.request import REVISION, Reply, Request, Task, with_max_tokens
 from summhay_ray.routes import NoRoute, Wire, route_to
 
 
@@ -45,7 +45,7 @@ def load_litellm() -> Any:
 
     # litellm's pricing and logging of each call take a fifth of its time, and we have our own.
     for name, instead in (("response_cost_calculator", lambda *_, **__: None), ("async_success_handler", nothing)):
-        # Other versions may lack these methods and are then just slower.
+        # Versions of litellm without these methods are only slower.
         if hasattr(Logging, name):
             setattr(Logging, name, instead)
     # The current call decides how each request is sent; outside a call, the clients are unchanged. OpenAI's SDK uses httpx2 if
@@ -89,7 +89,7 @@ class LitellmTransport:
             else:
                 tier = {"service_tier": settings.service_tier} if settings.service_tier else {}
                 asked = {**request.asked, "messages": request.conversation(settings.cache)}
-                response = await self._litellm.acompletion(**how, **asked, **bounded(request.sampling), **tier)
+                response = await self._litellm.acompletion(**how, **asked, **with_max_tokens(request.sampling), **tier)
         return bodies.reply_in(response.model_dump(mode="json", warnings=False), request)
 
     async def close(self) -> None:
@@ -170,7 +170,7 @@ class Outgoing:
                 if known_secrets(named).unmistakable(but=key).are_in(sent):
                     raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
         except (NoKey, NoRoute) as why:
-            # If something was sent before, the call may be paid, and litellm may be fetching something else (a tokenizer).
+            # If a request was sent before, the call may be paid, and this one may fetch something else, such as a tokenizer.
             if not self.wire.sent:
                 self.problem = why
             raise why from None
@@ -234,7 +234,8 @@ _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None
 
 @contextmanager
 def watching(call: Outgoing) -> Iterator[None]:
-    """Attribute httpx's requests to the call. If the call has a problem, it is raised instead of the error."""
+    """A context in which httpx's requests belong to the call. If the call has a `problem`, that is raised instead of the
+    error."""
     token = _CALL.set(call)
     try:
         yield

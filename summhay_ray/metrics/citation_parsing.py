@@ -182,7 +182,7 @@ def by_number(text: str, ids: Mapping[str, int]) -> str:
     return "".join([*parts, text[done:]])
 
 
-# One bullet often covers several insights.
+# Cached, since one bullet often covers several insights.
 _read_numbers = functools.lru_cache(maxsize=1024)(lambda text: _read(text, {}))
 
 

@@ -36,7 +36,7 @@ _CELLS = 4_000_000
 """Approximate number of values in memory at a time."""
 
 Over = Literal["queries", "haystacks"]
-"""What the results generalize to: further queries of the given haystacks, or other haystacks."""
+"""The population that the results generalize to: further queries of the given haystacks, or other haystacks."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Paired:
         places, n = np.array(pairs).reshape(-1, 2), observed.values.shape[1]
         found = self._fit(observed.values, places, extra)
         lacking = (observed.missing > LITTLE + _TIE)[places].any(axis=1)
-        # The possible cases: as observed and, if a side lacks values, with these at their worst for A, and for B.
+        # The cases: the observed values and, if a side lacks values, the missing ones at their worst for A, and for B.
         cases, bounds = [found], np.hstack([observed.least, observed.most])
         for shift in ([0, n], [n, 0]) if lacking.any() else ():
             worst = self._fit(bounds, places + shift, extra)
@@ -152,7 +152,7 @@ class Paired:
             parts = [self._moments(*ordered[:, pairs[at : at + step].T].swapaxes(0, 1)) for at in range(0, len(pairs), step)]
             found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             se, size = found["se"], np.abs(found["difference"])
-            # If every query has the same difference, add a query without a difference.
+            # If all differences are equal, add a query without a difference, so that the spread is not 0.
             se = np.hypot(np.where(se <= _TIE, size / found["n_queries"], se), 0.0 if extra is None else extra)
             found["se"] = np.where(se > _TIE, se, np.nan)
             found["p"] = 2 * special.stdtr(found["freedom"], -size / found["se"])

@@ -73,7 +73,7 @@ def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list
         runs = {query: dict(zip(rankings[int(query)].documents[:k], itertools.count(0.0, -1.0))) for query, k in cut.items()}
         for query, found in evaluator.evaluate(runs).items():
             k = cut[query]
-            # trec_eval has no cut 0, where every cut gives 0.
+            # trec_eval does not accept the cut 0, where all scores are 0.
             ndcg = "ndcg" if k is None else f"ndcg_cut_{max(k, 1)}"
             order = (found[ndcg], found["map"], found["recip_rank"]) if ordered else (None, None, None)
             scores[int(query)].append(RetrievalScore(found["set_P"], found["set_recall"], found["set_F"], *order))

@@ -137,7 +137,7 @@ class SystemScore:
     """Number of queries with a scored insight."""
     ci_reasons: Mapping[str, str] = field(default_factory=dict)
     """Figure without an interval -> the reason."""
-    # The results of `floor` that depend on the queries; no field of the JSON document.
+    # The results of `floor` that depend on the queries. This is not in the JSON document.
     floors: Mapping[str, float | None] = field(default_factory=dict)
     nuggets: Mapping[str, float | None] | None = None
     """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
@@ -157,7 +157,7 @@ class SystemScore:
 
     @property
     def column(self) -> str:
-        """What chose and ordered its documents: the column of its figures in tables."""
+        """The column of its figures in tables: its way of choosing and ordering documents."""
         return column_of(self.retriever, self.ordering)
 
     @property
@@ -227,13 +227,14 @@ def query_means(sums: pl.DataFrame) -> pl.DataFrame:
 def system_scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, weighting: Weighting = "insights"
 ) -> list[SystemScore]:
-    """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge; they do not
-    depend on the order of rows, to the last bit.
+    """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge. The order
+    of rows does not affect them, to the last bit.
 
     `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected. `bullets`: KEYS without judge, and
-    BULLET_FIGURES, one row per summary. With the weighting of insights, coverage and joint are the release's means over all
-    scored insights, and citation figures over the covered ones (section 4.1); with that of queries, means of the queries' means.
-    Intervals (`unit_means`) are for further queries of these haystacks or, with FEWEST_UNITS haystacks, for further haystacks.
+    BULLET_FIGURES, one row per summary. Weighted by insights, coverage and joint are the release's means over all scored
+    insights, and citation figures are means over the covered ones (section 4.1). Weighted by queries, all are means of the
+    queries' means. Intervals (`unit_means`) are for further queries of these haystacks or, with FEWEST_UNITS haystacks, for
+    further haystacks.
     """
     return [score for _, score in _scores(sums, expected, bullets, (), weighting)]
 
@@ -283,7 +284,7 @@ def _scores(
         total = totals.sum(axis=0)
         fields |= {"n_expected": int(n_expected.sum()), "n_scored": int(total[0]), "n_covered": int(total[1])}
         for name in BULLET_FIGURES:
-            # Independent of the order of the summaries (appendix A.3).
+            # Summed so that the order of the summaries does not matter (appendix A.3).
             fields[name] = math.fsum(row[name]) / len(row[name]) if row[name] else None
         fields |= {"n_queries": int((totals[:, 0] > 0).sum()), "weighting": weighting, "floors": floors}
         yield tuple(row[name] for name in within), SystemScore(**fields, ci=ends, ci_reasons=reasons)

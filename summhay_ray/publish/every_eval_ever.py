@@ -128,6 +128,6 @@ def _settings(spec: Any, model: str) -> Iterator[dict[str, Any]]:
 
 
 def _texts(fields: Mapping[str, Any]) -> dict[str, str]:
-    """The known fields as texts, which the schema wants."""
+    """The known fields as texts, which the schema requires."""
     known = {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
     return {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for name, value in known.items()}

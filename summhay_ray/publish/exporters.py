@@ -23,19 +23,19 @@ from summhay_ray.store import RunStore
 
 @dataclass(frozen=True)
 class Export:
-    """What is exported, and where to."""
+    """An export: the run, the target and the options."""
 
     workload: Workload[Any]
     run: RunStore
     folder: Path
     """The folder to write into; trackers do not use it."""
     judge: str = ""
-    """Whose judgments to export; empty for the run's own judge."""
+    """The judge whose judgments to export; empty for the run's own."""
     with_texts: bool = False
     """Whether the texts of documents are exported, too."""
 
     @functools.cached_property
-    def reported(self) -> ReportedRun:
+    def reported_run(self) -> ReportedRun:
         """The run with the sections of its report."""
         with reading_tables(self.run):
             return reported_run(self.workload, self.run, ReadOptions(judge=self.judge))
@@ -43,7 +43,7 @@ class Export:
     @functools.cached_property
     def figures(self) -> pl.DataFrame:
         """The figures of its systems (`figures_of`). Raises UserError if it has none."""
-        figures = figures_of(self.reported)
+        figures = figures_of(self.reported_run)
         if figures.is_empty():
             mend = f"export its tables: summhay export {self.run.run_id} --tables FOLDER"
             raise UserError(f"{self.run.run_id}, a run of {self.workload.kind}, has no figures of models; {mend}")
@@ -51,7 +51,7 @@ class Export:
 
 
 def _lm_eval(export: Export) -> list[Path]:
-    content = json.dumps(results_json(export.reported), indent=1, allow_nan=False)
+    content = json.dumps(results_json(export.reported_run), indent=1, allow_nan=False)
     return write_new(export.folder, {"results.json": content})
 
 
@@ -59,9 +59,9 @@ EXPORTERS: Mapping[str, Callable[[Export], Sequence[Path | str]]] = {
     "released": lambda export: export.workload.export(export.run, export.folder, export.judge),
     "trec-rag": lambda export: benchmarks.support.export_rag_answers(export.run, export.folder),
     "lm-eval": _lm_eval,
-    "every-eval-ever": lambda export: write_new(export.folder, evaluation_logs(export.reported, export.figures)),
-    "hub": lambda export: write_dataset(export.reported, figures_of(export.reported), export.folder, export.with_texts),
-    "wandb": lambda export: log_to_wandb(export.reported, export.figures),
-    "mlflow": lambda export: log_to_mlflow(export.reported, export.figures),
+    "every-eval-ever": lambda export: write_new(export.folder, evaluation_logs(export.reported_run, export.figures)),
+    "hub": lambda export: write_dataset(export.reported_run, figures_of(export.reported_run), export.folder, export.with_texts),
+    "wandb": lambda export: log_to_wandb(export.reported_run, export.figures),
+    "mlflow": lambda export: log_to_mlflow(export.reported_run, export.figures),
 }
 """Format -> the function that exports a run in it, and returns the paths or addresses of what it wrote. All raise UserError."""

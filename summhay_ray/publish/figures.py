@@ -15,11 +15,11 @@ FIGURES = pl.Schema(
     {
         "system": pl.String,
         "model": pl.String,
-        "retriever": pl.String,  # empty where a system has none, as `ordering`
+        "retriever": pl.String,  # empty if the system has none; likewise `ordering`
         "ordering": pl.String,
-        "task": pl.String,  # the part of the benchmark; empty for the whole
+        "task": pl.String,  # the part of the benchmark, empty for all of it
         "figure": pl.String,
-        "unit": pl.String,  # %: the value is a fraction
+        "unit": pl.String,  # with %, the value is a fraction
         "value": pl.Float64,
         "low": pl.Float64,  # the 95 % interval; null where none is known
         "high": pl.Float64,

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from summhay_ray.comparison import board
+from summhay_ray.comparison import leaderboard_section
 from summhay_ray.engine import Section, all_tables
 from summhay_ray.errors import UserError
 from summhay_ray.publish.figures import public_spec
@@ -84,7 +84,9 @@ def _card(
     made = [f"# {what}: sha256 {digest}" for what, digest in hashes(reported.run.record).items()]
     shown = figures.select("system", "task", "figure", "value", "low", "high", "n", "n_expected")
     units = {"value": "%"} if (figures["unit"] == "%").all() else {}
-    decided = Section("Figures", table=shown, units=units) if reported.comparison is None else board(reported.comparison)
+    decided = (
+        Section("Figures", table=shown, units=units) if reported.comparison is None else leaderboard_section(reported.comparison)
+    )
     sections = [
         *([decided] if len(figures) else []),
         Section("Contents", f"A config for each table. {texts}", contents),

@@ -23,7 +23,7 @@ PROJECT = "summhay"
 
 @dataclass(frozen=True)
 class _System:
-    """A system as trackers know it."""
+    """A system's entry in a tracker."""
 
     identity: str
     name: str

@@ -6,7 +6,7 @@ The modules that make and serve pages are imported on first use: every command p
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.report.sections import TextTable, dollars_line, fitted, folded, markdown, notes, section_table
+from summhay_ray.report.sections import TextTable, dollars_line, fit_table, fold_text, markdown, notes, section_table
 
 if TYPE_CHECKING:
     from summhay_ray.report.formats import names_and_figures, results_json
@@ -27,8 +27,8 @@ __all__ = [
     "ReportedRun",
     "TextTable",
     "dollars_line",
-    "fitted",
-    "folded",
+    "fit_table",
+    "fold_text",
     "hashes",
     "markdown",
     "names_and_figures",

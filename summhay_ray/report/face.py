@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from summhay_ray.comparison import ENDS, SystemComparison, board, compare_pairs
+from summhay_ray.comparison import ENDS, SystemComparison, compare_pairs, leaderboard_section
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.run_sections import ReportedRun
 from summhay_ray.report.sections import section_table
-from summhay_ray.sections import SHARES, is_finite, lacks, plain, shown_columns, with_unit
+from summhay_ray.sections import SHARES, has_missing, is_finite, plain, shown_columns, with_unit
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -64,7 +64,7 @@ def tiles(runs: Sequence[ReportedRun], comparison: SystemComparison | None, ids:
     money = _tile(
         "Cost", "not known" if imported else _dollars(spent), "made elsewhere" if imported else each, f"#{ids['money']}"
     )
-    # A failed judgment leaves its item finished: the share of scored values counts it.
+    # An item with a failed judgment is finished, so the share of scored values is shown instead.
     shares = [
         (row["n"], row["n_expected"])
         for row in ([] if comparison is None else next(iter(comparison.standings.values())).to_dicts())
@@ -78,7 +78,7 @@ def tiles(runs: Sequence[ReportedRun], comparison: SystemComparison | None, ids:
 
 
 def banner(runs: Sequence[ReportedRun], comparison: SystemComparison | None) -> list[str]:
-    """What limits every figure: unfinished runs, and answers that are missing."""
+    """The limits of every figure: unfinished runs, and missing answers."""
     lines = [
         f"{one.title} is {one.status}: {one.now.cells['done'] + one.now.cells['failed']:,} of "
         f"{one.now.cells['total']:,} {one.now.unit} are finished"
@@ -102,9 +102,9 @@ def _tile(title: str, value: str, detail: str, href: str, is_bad: bool = False) 
 
 
 def _standing(comparison: SystemComparison) -> list[Tile]:
-    """The tiles of the leader and of how sure that is."""
+    """The tiles of the leader and of its certainty."""
     figure = comparison.decision.figure
-    rows = board(comparison).table
+    rows = leaderboard_section(comparison).table
     assert rows is not None
     real = [row for row in rows.to_dicts() if row["verdict"] not in APART]
     if not real:
@@ -112,7 +112,7 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
     first, n_tied = real[0], sum(row["verdict"] == "tied" for row in real)
     percent = comparison.units[figure] == "%"
     value = f"{100 * first[figure]:.1f} %" if percent else f"{first[figure]:.3g}"
-    # A system that is below another one may still be tied with the leader.
+    # A system with the verdict `below` may still be tied with the leader, so look at the difference from the leader.
     below = next((row for row in real[1:] if is_finite(row["from best_high"]) and row["from best_high"] < 0), None)
     margin = "no system is shown to be worse than it"
     if below is not None:
@@ -137,7 +137,7 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
 def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[str, Any]:
     """The leaderboard for the page's script: figures, corrections of the first, and rows of plain values. `facets`: see
     `table_data`."""
-    section = board(comparison)
+    section = leaderboard_section(comparison)
     assert section.table is not None
     figure, columns = comparison.decision.figure, section.table.columns
     others = [name for name in comparison.scales if name in columns and name != figure]
@@ -210,7 +210,7 @@ def chart_data(section: Section, most: int | None = MOST_POINTS) -> dict[str, An
                 "low": ends[0],
                 "high": ends[1],
                 "n": row.get("n"),
-                "lacks": lacks(row),
+                "lacks": has_missing(row),
                 "label": label,
                 **({"sure": is_finite(row[chart.sure]) and row[chart.sure] < 0.05} if chart.sure else {}),
             }
@@ -223,7 +223,7 @@ def chart_data(section: Section, most: int | None = MOST_POINTS) -> dict[str, An
 
 def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> list[dict[str, Any]]:
     """The charts of the first screen: the forest of differences, and cost against the figure."""
-    whole, figure = board(comparison), comparison.decision.figure
+    whole, figure = leaderboard_section(comparison), comparison.decision.figure
     assert whole.table is not None
     ranked = whole.table.drop_nulls("rank")
     apart = ranked.select("system", "n", *(f"from best{end}" for end in ENDS)).drop_nulls("from best").head(MOST_FOREST)
@@ -246,7 +246,7 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
 def card_svg(title: str, runs: Sequence[ReportedRun]) -> str:
     """A picture for a README: the decision, and the leading systems with their intervals. Raises UserError without scores."""
     comparison = shared_comparison(runs)
-    if comparison is None or (table := board(comparison).table) is None:
+    if comparison is None or (table := leaderboard_section(comparison).table) is None:
         raise UserError("a card needs scores by query, of one run or of runs of the same queries")
     figure, scale = comparison.decision.figure, 100 if comparison.units[comparison.decision.figure] == "%" else 1
     found = table.filter(~pl.col("verdict").is_in(APART)).drop_nulls(figure).head(MOST_CARD).to_dicts()

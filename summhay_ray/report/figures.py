@@ -166,8 +166,8 @@ def _ends(points: Sequence[Drawn], value: str) -> list[tuple[float, ...]]:
 
 
 def _first(axes: Axes, names: Sequence[Any], worth: Sequence[Any] = (), what: str = "") -> Sequence[Any]:
-    """The names that are shown, at most MOST_ROWS; a note says how many there are. `worth`: those with a value, `what`: a note on
-    the others."""
+    """The names to show, at most MOST_ROWS, and a note with their total number. `worth`: the names with a value; `what`: a note
+    about the others."""
     shown = [*(worth or names)][:MOST_ROWS]
     if len(names) > len(shown):
         assert axes.figure is not None
@@ -202,7 +202,7 @@ def _line(axes: Axes, drawn: Drawn) -> None:
     names = [*dict.fromkeys(point["x"] for point in drawn["points"])]
     numeric = all(isinstance(name, int | float) for name in names)
     for place, (label, own, look) in enumerate(_series(drawn["points"])):
-        # The series that are joined in grey keep a line each.
+        # Joined series, in grey, still get a line each.
         for number, (_, part) in enumerate(itertools.groupby(own, key=lambda point: point["s"])):
             points = list(part)
             xs, ys = [point["x"] if numeric else names.index(point["x"]) for point in points], [point["y"] for point in points]
@@ -226,7 +226,7 @@ def _scatter(axes: Axes, drawn: Drawn) -> None:
         axes.plot([point["x"] for point in own], [point["y"] for point in own], linestyle="none", label=label, alpha=0.85, **look)
     if drawn["front"]:
         best, line = -math.inf, []
-        # Missing answers may be the hardest.
+        # The missing answers may be the hardest ones, so mark the figure.
         whole = [point for point in drawn["points"] if not point["lacks"]]
         for point in sorted(whole, key=lambda point: (point["x"], -point["y"])):
             if point["y"] > best:
@@ -246,7 +246,7 @@ def _forest(axes: Axes, drawn: Drawn) -> None:
     axes.set_yticks(range(0, -len(points), -1), [_text(point["y"]) for point in points])
     axes.set_ylim(0.7 - len(points), 0.7)
     if drawn["x_title"].endswith(("(%)", "(points)")):
-        # Differences of shares lie within 100 points, even if an interval from few haystacks exceeds that.
+        # Limit the axis to 100 points, since differences of shares cannot be larger; an interval from few haystacks may be.
         axes.set_xlim(max(-100.0, axes.get_xlim()[0]), min(100.0, axes.get_xlim()[1]))
     axes.set_xlabel(_text(drawn["x_title"]))
     axes.grid(visible=False, axis="y")

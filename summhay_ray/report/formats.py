@@ -14,7 +14,7 @@ from summhay_ray.metrics import Z_95
 from summhay_ray.report.face import page_template
 from summhay_ray.report.run_sections import ReportedRun, hashes, versions
 from summhay_ray.report.sections import notes, section_table
-from summhay_ray.sections import HIDDEN, cell_parts, is_figure, lacks, plain, shown_columns, with_unit
+from summhay_ray.sections import HIDDEN, cell_parts, has_missing, is_figure, plain, shown_columns, with_unit
 from summhay_ray.text import quoted
 
 MOST_ROWS, MOST_COLUMNS = 400, 16
@@ -105,7 +105,7 @@ def _wide(section: Section, figures: Sequence[str]) -> Grid:
     across = list(dict.fromkeys(row[pivot.columns] for row in rows))
     found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
     # Figures with missing answers, possibly the hardest ones, are never marked as a column's best.
-    may_win = {key for key, row in found.items() if key[0] not in pivot.reference and not lacks(row)}
+    may_win = {key for key, row in found.items() if key[0] not in pivot.reference and not has_missing(row)}
     best = {
         (figure, column): max(
             (found[key][figure] for key in may_win if key[1] == column and found[key][figure] is not None), default=None
@@ -233,7 +233,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
     results: dict[str, dict[str, Any]] = {}
     counts: dict[str, dict[str, int]] = {}
     better: dict[str, dict[str, bool]] = {}
-    # Rows are tasks in sections with a pivot or, for a benchmark without one, in those that count what was expected.
+    # The rows of sections with a pivot become tasks. Without such a section, those of sections with `n_expected` do.
     known = [section for section in reported.sections if section.table is not None and section.table.height]
     wide = [section for section in known if section.pivot is not None]
     for section in wide or [one for one in known if one.table is not None and "n_expected" in one.table.columns]:

@@ -117,7 +117,7 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
         },
         banner=[plain(line) for line in face.banner(runs, comparison)],
         decision=None if comparison is None else plain(comparison.decision.text),
-        judge="" if comparison is None else plain(comparison.judged(comparison.decision.figure)),
+        judge="" if comparison is None else plain(comparison.figure_title(comparison.decision.figure)),
         warnings=[plain(note) for note in dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))],
         tiles=face.tiles(runs, comparison, ids),
         sections=sections,
@@ -211,7 +211,7 @@ def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapp
 
 
 def _code(facet: Facet, facts: Mapping[str, Any], dictionaries: Mapping[str, dict[str, int]]) -> Any:
-    """A sample's value of a facet in the index: of a text, its place in the dictionary."""
+    """The value of a sample's facet in the index; for a text, its place in the dictionary."""
     value = facts.get(facet.name)
     if value is None:
         return None

@@ -77,7 +77,7 @@ def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -
     scores = scores_of(workload, run, results)
     comparison = None if scores is None else every_pair(scores, over=options.over)
     found = [] if comparison is None else [*comparison_sections(comparison)]
-    # The warnings limit what is decided.
+    # The decision gets the warnings, since they limit it.
     decided = [replace(one, notes=list(dict.fromkeys((*results.warnings, *one.notes)))) for one in found[:1]]
     sections = [
         *decided,
@@ -183,7 +183,7 @@ def _made(run: RunStore) -> Section:
     else:
         lines.insert(1, f"# seed {spec.get('seed', 0)}")
         # YAML indents every line of a text, so that no text can end the spec.
-        text = yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump({"kind": record["kind"], **_filled_fields(spec)}, sort_keys=False, allow_unicode=True)
         lines += [f"cat > {run.run_id}.yaml <<'{_END}' && summhay run {run.run_id}.yaml", f"{text}{_END}"]
     return Section("How it was made", listing="\n".join(lines), name="made", tab="method")
 
@@ -201,8 +201,8 @@ def hashes(record: Mapping[str, Any]) -> dict[str, str]:
     return digests | {f"input {name}": str(digest) for name, digest in record.get("inputs", {}).items()}
 
 
-def _said(spec: Any) -> Any:
+def _filled_fields(spec: Any) -> Any:
     """A spec without its empty fields."""
     if isinstance(spec, Mapping):
-        return {name: _said(value) for name, value in spec.items() if value not in (None, "", {}, [])}
-    return [_said(entry) for entry in spec] if isinstance(spec, Sequence) and not isinstance(spec, str) else spec
+        return {name: _filled_fields(value) for name, value in spec.items() if value not in (None, "", {}, [])}
+    return [_filled_fields(entry) for entry in spec] if isinstance(spec, Sequence) and not isinstance(spec, str) else spec

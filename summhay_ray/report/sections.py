@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from summhay_ray.engine import Section
 from summhay_ray.errors import printable
 from summhay_ray.metrics import FEWEST_UNITS, TOO_FEW
-from summhay_ray.sections import cell, is_figure, is_too_few, lacks, plain, shown_columns, with_unit
+from summhay_ray.sections import cell, has_missing, is_figure, is_too_few, plain, shown_columns, with_unit
 
 FLOORS = "floor: with every missing answer as 0"
 FEWER = "* fewer answers scored than expected, see n (scored/expected)"
@@ -27,7 +27,7 @@ _NARROW = 16
 _PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
 """Text that stays on one line."""
 _EXTRA = re.compile(r"(?<=[\d*-])(?: \[[^\]]*\]|, floor [-\d.,]+)+$")
-"""What follows a figure in its cell: its interval and floor."""
+"""The text after a figure in its cell: its interval and floor."""
 _FIGURE = re.compile(r"[-+~$]?\d|[-?]?\*?$")
 """The beginning of a cell that holds a figure, or none."""
 
@@ -69,7 +69,7 @@ def notes(section: Section) -> list[str]:
         found.append(INTERVALS)
     if any(is_too_few(row, name) for row in section.table.iter_rows(named=True) for name in section.table.columns):
         found.append(NO_INTERVAL)
-    if any(lacks(row) for row in section.table.iter_rows(named=True)):
+    if any(has_missing(row) for row in section.table.iter_rows(named=True)):
         found.append(FEWER)
         if any(name.endswith("_floor") for name in section.table.columns):
             found.append(FLOORS)
@@ -122,7 +122,7 @@ class Fitted:
     """Columns that are not shown, and `intervals of NAME` for those without their intervals."""
 
 
-def fitted(grid: TextTable, width: int) -> Fitted:
+def fit_table(grid: TextTable, width: int) -> Fitted:
     """The table in `width` characters.
 
     Names and column heads are folded first. Then, from the right, intervals are left out and columns dropped, except `n`; the
@@ -167,7 +167,7 @@ def _widths(columns: Sequence[Sequence[str]], n_heads: int, width: int) -> list[
     return widths
 
 
-def folded(text: str, width: int) -> str:
+def fold_text(text: str, width: int) -> str:
     """The text with line breaks after a blank, a slash, a dash or an underscore if it is wider than the column; wider pieces
     stay whole."""
     if cell_len(text) <= width:

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from summhay_ray import plugins
-from summhay_ray.retrieve.base import BadRanking, Models, Ranked, at_once, by_score, rank_all, rankings
+from summhay_ray.retrieve.base import BadRanking, Models, Ranked, by_score, rank_all, rankings, run_now
 from summhay_ray.retrieve.baselines import Errors, Nothing, Oracle
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir, read_beir_qrels
 from summhay_ray.retrieve.combined import RERANK3, Fuse, Method, Rerank
@@ -61,7 +61,6 @@ __all__ = [
     "Search",
     "Similarity",
     "Tokenization",
-    "at_once",
     "beir_files",
     "by_score",
     "corpus_of",
@@ -80,6 +79,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "run_lines",
+    "run_now",
     "with_qrels",
 ]
 

@@ -201,10 +201,10 @@ def rankings(
     retriever: Any, corpus: Corpus, queries: Sequence[Query] | None = None, models: Models | None = None
 ) -> list[Sequence[Ranked]]:
     """Like `rank_all`, without awaiting. Defaults: all queries of the corpus, and models in this process."""
-    return at_once(rank_all(retriever, models or ModelsHere(), corpus.queries if queries is None else queries, corpus))
+    return run_now(rank_all(retriever, models or ModelsHere(), corpus.queries if queries is None else queries, corpus))
 
 
-def at_once(work: Coroutine[Any, Any, T]) -> T:
+def run_now(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that never suspends. Works with and without a running event loop.
 
     Raises RuntimeError if the coroutine suspends.

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, titled
+from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, with_title
 from summhay_ray.retrieve.trec import BadTrec, Qrels, number_of
 from summhay_ray.text import parsed_json
 
@@ -33,7 +33,7 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     return Corpus(
         name=name,
         document_ids=tuple(documents),
-        texts=tuple(titled(title, one["text"]) for title, one in zip(titles, documents.values(), strict=True)),
+        texts=tuple(with_title(title, one["text"]) for title, one in zip(titles, documents.values(), strict=True)),
         titles=tuple(titles),
         queries=tuple(queries),
     )
@@ -57,7 +57,7 @@ def beir_files(corpus: Corpus) -> dict[str, str]:
         queries.append({"_id": query.query_id, "text": query.text, **({"metadata": metadata} if metadata else {})})
     titles = corpus.titles or ("",) * len(corpus.texts)
     documents = [
-        # The text without the title that `titled` puts in front of it.
+        # The text without the title that `with_title` puts in front of it.
         {"_id": name, "title": title, "text": text[len(title.lstrip()) :].removeprefix(" ") if title else text}
         for name, title, text in zip(corpus.document_ids, titles, corpus.texts, strict=True)
     ]

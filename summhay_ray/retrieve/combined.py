@@ -35,7 +35,7 @@ class Fuse:
                 lowest = min((one.score for one in ranking), default=0.0)
                 width = max((one.score for one in ranking), default=0.0) - lowest
                 for rank, one in enumerate(ranking, start=1):
-                    # Equal scores scale to 0.
+                    # If all scores are equal, they become 0.
                     scaled = (one.score - lowest) / width if width > 0 else 0.0
                     gains[one.number] = gains.get(one.number, 0.0) + (1 / (RRF_K + rank) if self.method == "rrf" else scaled)
             numbers = sorted(gains)
@@ -66,7 +66,7 @@ class Rerank:
                 continue
             scores = await models.score(self.scoring, query.text, [corpus.texts[number - 1] for number in head])
             best = [Ranked(head[one.number - 1], one.score) for one in by_score(scores)]
-            # The other documents get falling scores below the model's, so that they keep their order.
+            # Documents that the model did not score keep their order, with scores below those of the model.
             lowest = min(scores)
             others = (Ranked(one.number, lowest - rank) for rank, one in enumerate(given[len(head) :], start=1))
             reranked.append([*best, *others])

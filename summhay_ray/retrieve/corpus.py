@@ -58,7 +58,7 @@ class Corpus:
     source: Haystack | None = field(default=None, repr=False)
     """The haystack that the corpus was made from, if any."""
     titles: tuple[str, ...] = field(default=(), repr=False)
-    """One per document, or empty. A document's text begins with its title (see `titled`)."""
+    """One per document, or empty. A document's text begins with its title (see `with_title`)."""
     ignore_identical_ids: bool = False
     """Whether a document is left out of the ranking of a query with the same id, as in BEIR's evaluation."""
 
@@ -100,7 +100,7 @@ class Corpus:
         )
 
 
-def titled(title: str, text: str) -> str:
+def with_title(title: str, text: str) -> str:
     """A document's text with its title in front, as BEIR's own loaders pass it to retrievers."""
     return f"{title} {text}".strip() if title else text
 

@@ -49,7 +49,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """How texts are embedded and compared."""
+    """The way to embed and compare texts."""
 
     encoding: Encoding
     query_prefix: str = ""
@@ -120,9 +120,11 @@ class Vector(Embed):
 
 
 class Longe:
-    """dwzhu/e5-base-4k, with positions stretched to 4,096 (section 5.1, "LongE"). Score: 100 times the cosine. As the release
-    encodes both in one batch, the positions of document and query are stretched if both are within 512 tokens, else of
-    neither."""
+    """dwzhu/e5-base-4k, with positions stretched to 4,096 (section 5.1, "LongE"). Score: 100 times the cosine.
+
+    The release encodes a query and a document in one batch: their positions are stretched if both have at most 512 tokens, and
+    plain otherwise.
+    """
 
     name: ClassVar[str] = "longe"
     whole: ClassVar[bool] = False
@@ -144,7 +146,7 @@ class Longe:
         if not passages:
             return [[] for _ in queries]
         stretched_passages = await models.embed(self.stretched, passages)
-        # A short document's plain vector is needed only for a query of more than 512 tokens, which is rare.
+        # Plain vectors of short documents are needed only for queries of more than 512 tokens, which are rare.
         long_query = stretched_queries.n_tokens.max(initial=0) > self.ORIGINAL
         plain_passages = await models.embed(self.plain, passages) if long_query else stretched_passages
         stretched = _dots(stretched_queries.values.astype(np.float64), stretched_passages.values.astype(np.float64))

@@ -120,7 +120,7 @@ _VOCABULARIES = {
     True: PerCorpus(lambda corpus: [frozenset(word_tokens(text)) for text in corpus.texts]),
     False: PerCorpus(lambda corpus: [frozenset(words_of(text)) for text in corpus.texts]),
 }
-"""By whether texts are split into words as in the papers (`OfWords.latin`): the words of each document of a corpus."""
+"""`OfWords.latin` -> the words of each document of a corpus, cached."""
 
 
 class Keywords(OfWords, Plain):

@@ -19,7 +19,7 @@ class Searches(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where a service's answer holds its results. Nested names are joined by dots."""
+    """The places of results in a service's answer. Nested names are joined by dots."""
 
     results: str = ""
     """The list of results, best first; empty: the answer itself."""

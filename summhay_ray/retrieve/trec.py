@@ -51,7 +51,7 @@ class Qrels:
         known[document_id] = grade
 
     @classmethod
-    def pooled(cls, several: Sequence[Qrels]) -> Qrels:
+    def pool(cls, several: Sequence[Qrels]) -> Qrels:
         """The judgments of several files, which may judge the same queries."""
         pool = cls(" and ".join(one.name for one in several))
         for one in several:

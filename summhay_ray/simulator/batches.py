@@ -275,7 +275,7 @@ class Batches:
         if batch.status == "validating":
             batch.turn("in_progress")
         expires = "batch_expired" in batch.faults
-        # The larger half, so that a request that is asked again and again is answered some day.
+        # Serve the larger half, so that even a batch of one request makes progress.
         served = iter(batch.items[: (len(batch.items) + 1) // 2] if expires else batch.items)
         places = count(1)
 

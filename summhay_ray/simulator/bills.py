@@ -20,7 +20,7 @@ _KEPT_CALLS = 1_000_000
 _TOKENS = ("tokens_in", "tokens_cached", "tokens_written", "tokens_written_1h", "tokens_out")
 _SUMS = ("served", "answered", "micros", *_TOKENS, "repeated", "repeated_answered")
 Channel = Literal["standard", "flex", "batch"]
-"""How a request is served and priced."""
+"""The channel that serves and prices a request."""
 _SUMS_TOO = ("prompts", "rate_limited", "in_flight")
 
 

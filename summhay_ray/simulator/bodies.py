@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from summhay_ray.llm import MOST_LOGPROBS, marked
+from summhay_ray.llm import MOST_LOGPROBS, join_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsk:
     for name, length in lengths.items():
         if not is_whole(length) or length < 1:
             raise _bad(name, f"{name} is a whole number from 1")
-    text = prompt if len(roles_texts) == len(by_user) == 1 else marked(roles_texts)
+    text = prompt if len(roles_texts) == len(by_user) == 1 else join_messages(roles_texts)
     value = body.get("n") if body.get("n") is not None else 1
     if not is_whole(value) or not 1 <= value <= _MOST_ANSWERS:
         raise _bad("n", f"n is a whole number from 1 to {_MOST_ANSWERS}")

@@ -123,7 +123,7 @@ class MarkedCache:
         self.store(digest, lifetime, now)
 
     def store(self, digest: bytes, lifetime_s: float, now: float) -> None:
-        """Store a prefix. One that is stored for longer stays so."""
+        """Store a prefix. A longer lifetime that it already has is kept."""
         self._until[digest] = max((lifetime_s, now + lifetime_s), self._until.pop(digest, (0.0, 0.0)))
         while len(self._until) > _KEPT_STEPS:
             del self._until[next(iter(self._until))]

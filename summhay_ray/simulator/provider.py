@@ -32,7 +32,7 @@ _KEPT_TEXTS = 128
 """Number of shorter texts whose tokens are cached."""
 _MODELS = ("simulated", "simulated-judge")
 _LONGER = 12
-"""Lifetimes of a prefix for five minutes that one for an hour has."""
+"""The lifetime of a prefix stored for an hour, divided by that of one stored for five minutes."""
 _CONNECTION_FAULTS = ("hangs", "drops", "broken")
 _READ: Mapping[str, Callable[[Mapping[str, Any]], bodies.ChatAsk | bodies.EmbeddingAsk | bodies.RerankAsk]] = {
     "chat": bodies.read_chat,

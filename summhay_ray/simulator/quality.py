@@ -36,7 +36,7 @@ class Quality:
                 raise UserError(f"quality {entry!r} cannot be read; {_EXPECTED}") from None
             if not 0 <= self._shares[model.strip()] <= 1:
                 raise UserError(f"quality {entry!r} is no share; {_EXPECTED}")
-        # A request has the name without its provider.
+        # Requests contain the model's name without its provider.
         self._shares |= {name.partition("/")[2]: share for name, share in self._shares.items() if "/" in name}
 
     def share(self, model: str) -> float:
@@ -44,7 +44,7 @@ class Quality:
         drawn = _WORST + (1 - _WORST) * uniform(1, SPREAD, model)[0] if self._spread else 1.0
         return self._shares.get(model, self._shares.get("", drawn))
 
-    def reduced(self, model: str, summary: str) -> str:
+    def reduce(self, model: str, summary: str) -> str:
         """The summary with the model's share of its lines (or sentences, if it is one line) and of their citations.
 
         At least one line remains, since an empty answer would be a failure.

@@ -51,7 +51,7 @@ class Serving:
     faults: Faults = NO_FAULTS
     """Faults in the answers to prompts of a synthesis."""
     quality: Quality = BEST
-    """How much of a summary each model gives."""
+    """The share of a summary that each model gives."""
 
     @property
     def beyond_this_machine(self) -> bool:
@@ -132,7 +132,7 @@ def offline_answer(quality: Quality = BEST) -> Answer:
         for reader in (*READERS, *(() if SUMMARY in instruction.lower() else (NAMER,))) if mark else ():
             with contextlib.suppress(LookupError):
                 return models[reader].answer(request)
-        return quality.reduced(model, models[SUMMARIZER].answer(request)) or NOTHING_TO_SAY
+        return quality.reduce(model, models[SUMMARIZER].answer(request)) or NOTHING_TO_SAY
 
     return answer
 

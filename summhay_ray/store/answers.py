@@ -32,7 +32,7 @@ FOLDER = "answers"
 TOGETHER = 64
 """Number of segments that are merged into one object."""
 ANSWER = "answer"
-"""The kind of a record that holds an answer. New kinds may be added; earlier versions refuse to read them."""
+"""The kind of a record that holds an answer. Earlier versions refuse to read kinds that they do not know."""
 INDEX = "index"
 """The kind of the first line of a merged object."""
 DELETED = "deleted/"

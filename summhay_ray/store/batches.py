@@ -50,7 +50,7 @@ class _Sent(TypedDict):
 
 
 class _End(TypedDict):
-    """How a batch ended, and the number of its answers."""
+    """The end of a batch, and the number of its answers."""
 
     how: str
     answered: Count
@@ -70,7 +70,7 @@ class BatchRecord:
     id: str = ""
     """The provider's id; empty if it is not known (yet)."""
     how: str = ""
-    """How it ended: ended, expired, cancelled, failed or unsent; empty while it is open."""
+    """The kind of its end: ended, expired, cancelled, failed or unsent; empty while it is open."""
     answered: int = 0
     """Number of its answers, once it has ended."""
 
@@ -81,7 +81,7 @@ class BatchRecord:
 
     @property
     def worst_micros(self) -> int:
-        """The most that it may cost, in micro-dollars."""
+        """Its maximum cost, in micro-dollars."""
         return sum(worst for _, worst, _, _ in self.requests)
 
 
@@ -102,7 +102,7 @@ class BatchRecords:
         self._create(f"{token}.id.json", {"id": batch_id})
 
     def ended(self, token: str, how: str, answered: int) -> None:
-        """Record that a batch is over, and all that came of it is in the log."""
+        """Record that a batch has ended, and that all its answers are in the log."""
         self._create(f"{token}.end.json", {"how": how, "answered": answered})
 
     def all(self, *, only_open: bool = False) -> list[BatchRecord]:

@@ -1,8 +1,8 @@
 """Deletes files that no reader needs any more. Answers are kept: only a person deletes them (`summhay_ray.store.deletion`).
 
-A reader opens the newest manifest and then has `RETENTION_S` to read its files. So every file is kept that a manifest named which
-was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver, or
-one that is being imported, is skipped: its next manifest may name new files.
+A reader opens the newest manifest and then has `RETENTION_S` to read its files. So files stay if they are named by any manifest
+that was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver,
+or one that is being imported, is skipped: its next manifest may name new files.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from summhay_ray.store.answers import FOLDER as LOG
 from summhay_ray.store.answers import Name
 from summhay_ray.store.commits import Manifests
 from summhay_ray.store.drivers import FOLDER as DRIVERS
-from summhay_ray.store.drivers import WATCH_S, has_ended, living, open_sessions, read_session
+from summhay_ray.store.drivers import WATCH_S, has_ended, live_sessions, open_sessions, read_session
 from summhay_ray.store.files import Files
 from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.records import Chain
 
 RETENTION_S = 24 * 3600.0
-"""How long replaced files are kept: longer than any reader needs."""
+"""Seconds that replaced files are kept: longer than any reader needs."""
 DAILY_S = 5.0
 """Maximum duration of the daily cleaning at the end of a run. In a store with very many runs it checks a random part of them."""
 UNFINISHED_S = 600.0
@@ -72,7 +72,7 @@ def unneeded(
     damaged = [] if damaged is None else damaged
     before = time.time() - older_s
     runs_of = {record.number: record.run for record in open_sessions(files)}
-    driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
+    driven = {runs_of[number] for number in live_sessions(files, runs_of, WATCH_S)}
     until = time.monotonic() + within_s
     yield from _unless_damaged(damaged, "the drivers are left as they are", _of_drivers(files, before))
     if not driven:
@@ -99,8 +99,8 @@ def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) ->
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
-    if lost := manifests.lost():
-        raise manifests.parts.damaged(lost)
+    if folder := manifests.missing_folder():
+        raise manifests.parts.damaged(folder)
     chain = manifests.chain
     replaced = {one.name: one for one in _of_chain(files, chain, before)}
     # Read one manifest at a time: there may be hundreds, each with hundreds of parts.

@@ -72,7 +72,7 @@ class Manifests:
             raise self.parts.damaged(error.flaw.partition(";")[0]) from None
         return Manifest() if newest is None else Manifest(newest[0], **newest[1])
 
-    def lost(self) -> str:
+    def missing_folder(self) -> str:
         """The folder of manifests, if it is missing although the run has parts; else empty."""
         return "" if self.chain.numbers() or not self.parts.there() else f"{self.files.where(self.chain.folder)} is gone"
 
@@ -81,7 +81,7 @@ class Manifests:
 
         Raises DamagedRecord, with the remedy, if the list of the run's files is unknown.
         """
-        if lost := self.lost():
+        if lost := self.missing_folder():
             yield f"{lost}, and with it which rows the run has; put it back from a copy, or {AGAIN}"
         where, newest = self.files.where(self.chain.folder), self.chain.newest()
         all_parts = newest[1]["parts"] if newest else ()
@@ -147,12 +147,12 @@ class Committer:
 
     def is_due(self) -> bool:
         """Whether `compact` would merge parts. Reads nothing."""
-        return len(due(self._newest.parts)) > 0
+        return len(parts_to_merge(self._newest.parts)) > 0
 
     def compact(self) -> int:
         """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
         with self._merging:
-            if not (group := due(self._newest.parts)):
+            if not (group := parts_to_merge(self._newest.parts)):
                 return 0
             merged = merge(self._manifests.parts, self._tables, group)
             with self._appending:
@@ -170,14 +170,14 @@ class Committer:
             if without is not None:
                 parts = self._newest.parts
                 self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True, without=without))
-            # Meanwhile another process may end the run again, after this one has moved its parts.
+            # Another process may end the run at the same time: repeat until the final parts are the same.
             while self._newest.final not in (final, None) or final is None:
                 while (final := self._newest.final) is None:
                     parts = self._newest.parts
                     self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True))
                 # Check parts of tables that are missing in the run's record, since no reader would notice their damage.
                 for table in final.tables.keys() - self._tables.keys():
-                    with self._manifests.parts.opened(table, final.tables[table]):
+                    with self._manifests.parts.open_part(table, final.tables[table]):
                         pass
                 self._manifests.parts.show(final)
                 self._newest = self._manifests.newest()
@@ -196,7 +196,7 @@ class Committer:
         self._newest = self._manifests.change(self._newest, replaced)
 
 
-def due(parts: Sequence[Parts]) -> Sequence[Parts]:
+def parts_to_merge(parts: Sequence[Parts]) -> Sequence[Parts]:
     """The newest parts, which are to be merged now; none if there are few."""
     full = [place for place, one in enumerate(parts, 1) if one.final or one.unpacked > FULL_BYTES // 2]
     open_ones = parts[full[-1] if full else 0 :]

@@ -19,7 +19,7 @@ import polars as pl
 from summhay_ray.errors import StoreError
 from summhay_ray.store.answers import DELETED, FOLDER, AnswerHead, Name, answers_in, delete_answers
 from summhay_ray.store.clean import unneeded
-from summhay_ray.store.drivers import WATCH_S, living, open_sessions, session_chain
+from summhay_ray.store.drivers import WATCH_S, live_sessions, open_sessions, session_chain
 from summhay_ray.store.files import Files
 from summhay_ray.store.log import LogIndex, log_pieces
 from summhay_ray.store.money import Money, MoneyRecord, MoneyRecords, total_of
@@ -33,7 +33,7 @@ Chosen = tuple[Entry, Name, Callable[[AnswerHead, bytes], bool]]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The answers to delete: those that every given field fits."""
+    """The answers to delete: those that match every given field."""
 
     run: str = ""
     """The run that paid for the answer."""
@@ -52,7 +52,7 @@ class Selection:
 
 @dataclass
 class Deletion:
-    """What was deleted, or would be. Money is in micro-dollars."""
+    """The deleted answers, or those that would be deleted. Money is in micro-dollars."""
 
     answers: Counter[str] = field(default_factory=Counter)
     """Run -> number of answers that it had paid for."""
@@ -73,7 +73,7 @@ def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Dele
     """
     files, deletion, last = store.files, Deletion(), session_chain(store.files).latest()
     open_runs = {record.number: record for record in open_sessions(files)}
-    for number in living(files, open_runs, WATCH_S):
+    for number in live_sessions(files, open_runs, WATCH_S):
         record = open_runs[number]
         raise StoreError(f"run {record.run} is running ({record.where}); wait for its end, or stop it, then delete answers")
     chosen, requests = _select(files, selection, last, deletion)
@@ -91,14 +91,14 @@ def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Dele
         try:
             run = store.run(run_id)
             units = run.units_of(requests, text, kind)
-            # A run about another run's items, such as their judgments, names its own items like these.
+            # A run that uses another run's items, such as a rejudge, gives its items the same names.
             same = {unit for source in sources[run_id] if source in removed for unit in removed[source]["unit"]}
             items = pl.DataFrame({"unit": sorted(same & run.finished(kind).keys())}, schema={"unit": pl.String})
             units = pl.concat([units, items.select(pl.lit(kind).alias("kind"), "unit")]).unique()
             removed[run_id], deletion.items[run_id] = units, units.height
         except StoreError as error:
             deletion.warnings.append(str(error))
-    # The runs about others first: they could not be found without the others' items.
+    # Begin with the runs that use other runs: without the items of those, they could not be found.
     for run_id in reversed(removed) if not dry_run else ():
         run, units = store.run(run_id), removed[run_id]
         if units.height or (run.manifest().parts and not run.has_tables()):
@@ -159,7 +159,7 @@ def _starts(files: Files) -> dict[int, float]:
 
 
 def _close_calls(files: Files, run_ids: Iterable[str], index: LogIndex) -> None:
-    """Record which of the runs' open calls are answered, which the log will not show any more."""
+    """Record which open calls of the runs are answered, since the log will not show it any more."""
     for run_id in sorted(run_ids):
         records = MoneyRecords(files, run_id)
         record = records.newest()

@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 FOLDER = "drivers"
 TAKEOVER_S = 90.0
-"""How long to wait for an earlier driver of the run to end. It notices the takeover within seconds, and may then wait for calls
-in flight."""
+"""Seconds to wait for the end of an earlier driver of the run. It notices the takeover within seconds, and may then wait for
+calls in flight."""
 
 WATCH_S = 10.0
 """A driver on another machine counts as dead when its beat has not changed for this long."""
@@ -39,7 +39,7 @@ BEAT_S = 1.0
 """Interval of a driver's heartbeat."""
 
 HEARD_S = 5.0
-"""How long a status query waits for a driver's next beat."""
+"""Seconds that a status query waits for a driver's next beat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class SessionRecord(Process):
 
 
 class _End(TypedDict):
-    """How a session ended."""
+    """The end of a session."""
 
     how: str
     by: NotRequired[str]
@@ -186,12 +186,12 @@ def has_ended(files: Files, number: int) -> bool:
 
 
 def how_ended(files: Files, number: int) -> str | None:
-    """How a session ended: done, stopped, superseded, refused or dead. None if no end is recorded."""
+    """The end of a session: done, stopped, superseded, refused or dead. None if no end is recorded."""
     end = _end(files, number)
     return None if end is None else end["how"]
 
 
-def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
+def live_sessions(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
     """The sessions among `numbers` whose drivers are alive: by the pid on this machine, elsewhere by a new beat within
     `patience_s` seconds. All are watched at the same time."""
     records = (read_session(files, number) for number in numbers)
@@ -210,10 +210,10 @@ def running_drivers(files: Files, run_id: str, patience_s: float = HEARD_S) -> l
     """The run's drivers that are alive, each as `on HOST, pid N`. `patience_s`: how long to wait for a sign of life of one on
     another machine."""
     ours = {record.number: record for record in open_sessions(files) if record.run == run_id}
-    return [ours[number].where for number in sorted(living(files, ours, patience_s))]
+    return [ours[number].where for number in sorted(live_sessions(files, ours, patience_s))]
 
 
-def told_by(files: Files, number: int, kind: type[T]) -> T | None:
+def driver_report(files: Files, number: int, kind: type[T]) -> T | None:
     """The report in the driver's latest heartbeat; None if it is missing or does not fit the schema `kind`."""
     beat = read_checked(_read_beat(files, number), _Beat, hashed=False)
     return None if beat is None else as_record(kind, json.dumps(beat["told"]).encode("ascii"))
@@ -317,7 +317,7 @@ def session_chain(files: Files) -> Chain[SessionRecord]:
 
 
 def _end(files: Files, number: int) -> _End | None:
-    """How a session ended; None if it has not. A damaged end record counts as an end."""
+    """The end of a session; None if it has not ended. A damaged end record counts as an end."""
     try:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:

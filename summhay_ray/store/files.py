@@ -90,7 +90,7 @@ class LocalFiles:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
-        # Also for a name that was taken: the earlier try may have ended before its folder was durable.
+        # Sync the folder even if the name was taken: an earlier try may have ended before doing so.
         sync_folder(target.parent)
         return True
 

@@ -296,11 +296,12 @@ class LogWriter:
         """Write the next segment, and return the offset, 0."""
         self._name = f"{FOLDER}/{self.writer}.{self._n:08d}.jsonl"
         try:
-            # Only this writer uses the name.
+            # No other writer uses this name, so the write cannot fail because it is taken.
             if not self._files.create(self._name, content):
                 raise StoreError(f"{self._files.where(self._name)} is another's; run again")
         except (StoreError, OSError):
-            # It may have been written nevertheless: its name is not used again, and the segments before it stay unmerged.
+            # The segment may have been written nevertheless, so do not use its name again, and leave the segments before it
+            # unmerged.
             self._n, self._unmerged = (self._n // TOGETHER + 1) * TOGETHER, []
             raise
         self._unmerged.append(content)

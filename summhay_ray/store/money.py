@@ -83,7 +83,7 @@ class Money:
     uncertain: Counter[Scope]
     """Maximum cost of calls whose outcome is unknown, including `calls` other than batches."""
     calls: OpenCalls = field(default_factory=dict)
-    """The calls of earlier sessions that are in no answer of this run yet."""
+    """The calls of earlier sessions that have no answer of this run yet."""
     missing: int = 0
     """The amount recorded as spent that the log does not account for."""
     session: int = 0
@@ -108,8 +108,8 @@ class Money:
         unanswered = total_of(calls)
         uncertain = Counter(record.uncertain) + unanswered
         if not record.ended:
-            # Two bounds hold: every open call, and everything that could be granted after the record, may have been spent; and no
-            # more than the ceiling in all.
+            # The uncertain money has two bounds: the worst cases of the open calls plus what could be granted after the record;
+            # and the ceiling minus the money spent.
             granted = Counter(record.ceiling) - Counter(record.spent) - Counter(record.uncertain) - total_of(record.calls)
             uncertain = (uncertain + granted) & (Counter(record.ceiling) - spent) | unanswered
         reserved = total_of({key: call for key, call in calls.items() if is_batch(key)})

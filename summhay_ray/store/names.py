@@ -38,7 +38,7 @@ class StoreUnavailable(StoreError):
 class Superseded(StoreError):
     """Another driver has taken the run over. The commits of this driver stay valid.
 
-    Its exit code is its own, so that a scheduler does not start the job again: the two would take the run from each other.
+    It has a separate exit code, so that no scheduler restarts the job: the two would keep taking the run from each other.
     """
 
     exit_code = 6

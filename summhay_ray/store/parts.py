@@ -93,8 +93,7 @@ class PartFiles:
         return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
 
     def there(self) -> list[Entry]:
-        """The existing files of parts, among the run's tables and among its other parts, including those that no manifest
-        names."""
+        """The existing files of parts, in both folders, including files that no manifest names."""
         entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
         return [entry for entry in entries if entry.name.endswith(".parquet")]
 
@@ -114,7 +113,7 @@ class PartFiles:
         return self.write(columns.table, lambda path: write_parquet(path, columns, pieces, self.run_id))
 
     @contextlib.contextmanager
-    def opened(self, table: str, part: Part) -> Iterator[Stream]:
+    def open_part(self, table: str, part: Part) -> Iterator[Stream]:
         """The part's content, checked. Raises DamagedRecord, also for content that is not the table's."""
         with contextlib.ExitStack() as stack:
             if isinstance(stream := self._find(table, part, stack), str):
@@ -186,7 +185,7 @@ class PartFiles:
             for name in names:
                 if name != shown:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            # If both exist, this one was written later.
+            # If both files exist, the hidden one was written later.
             self.files.move(hidden, shown)
 
 
@@ -242,8 +241,8 @@ def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFr
 
 
 def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(The first row of each key; the other columns of all rows, with `_number`: the number of the first row with the same key,
-    from `start` on.)
+    """(The first row of each key; all rows' other columns, with `_number`: the number of their key's first row, counted from
+    `start`.)
 
     `rows`: sorted by key.
     """

@@ -1,4 +1,4 @@
-"""Where the answers of a log are: a mapping from keys to locations that takes 48 bytes an answer.
+"""The locations of a log's answers by key, in 48 bytes per answer.
 
 A store may hold millions of answers of other runs, and any of them may answer a run's next request. As Python objects, each took
 305 bytes, in the driver and again in the ledger.
@@ -57,7 +57,7 @@ class Places(MutableMapping[str, Location]):
 
     _recent: dict[str, Location] = field(default_factory=dict)
     _keys: NDArray[np.bytes_] = field(default_factory=lambda: np.empty(0, "S32"))
-    """Sorted. An array of its own, which numpy searches without a copy."""
+    """Sorted. Separate from the places, so that numpy can search it without a copy."""
     _places: NDArray[np.void] = field(default_factory=lambda: np.empty(0, _PLACE))
     """The location of each of `_keys`."""
     _files: dict[str, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Places(MutableMapping[str, Location]):
     _deleted: int = 0
 
     def add(self, found: Iterable[NewPlaces]) -> list[tuple[str, Location]]:
-        """Add places; returns those of keys that have another one."""
+        """Add places; the first place of a key stays. Returns the others."""
         found, further = list(found), list[tuple[str, Location]]()
         for new in found:
             new.rows["place"]["file"] = self._number(new.name)
@@ -87,7 +87,7 @@ class Places(MutableMapping[str, Location]):
         return self._files[name]
 
     def _merge(self, parts: Sequence[NDArray[np.void]]) -> list[tuple[str, Location]]:
-        """Sort rows in; the first row of a key stays. Returns the others."""
+        """Merge rows into the sorted ones; the first row of a key stays. Returns the others."""
         recent = {key: location for key, location in self._recent.items() if _KEY.fullmatch(key)}
         packed = [(bytes.fromhex(key), (self._number(one.name), one.offset, one.length)) for key, one in recent.items()]
         self._recent = {key: location for key, location in self._recent.items() if key not in recent}

@@ -103,7 +103,7 @@ class Chain(Generic[T]):
     kind: type[T]
     """The schema of the records."""
     mend: str = "delete it and run again: every stored answer is reused"
-    """What a person should do about a damaged record, for the error message."""
+    """The remedy for a damaged record, for the error message."""
 
     def name(self, number: int) -> str:
         """The file name of a record."""

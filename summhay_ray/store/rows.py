@@ -57,12 +57,12 @@ class Reader:
         lists = []
         for place, parts in enumerate(self.parts):
             starts = {table + ROWS: self._starts(table)[place] for table in self.tables if table in parts.tables}
-            with self.files.opened(UNITS, parts.units) as stream:
+            with self.files.open_part(UNITS, parts.units) as stream:
                 listed = _scan(stream).select([*_NO_UNITS.columns, *starts]).collect()
             lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
         listed = pl.concat([_NO_UNITS, *lists], how="diagonal")
         every = listed.select(_NO_UNITS.columns).with_row_index("_at").sort("kind", "unit", pl.col("retry").not_(), "_at")
-        # The last of adjacent equal units.
+        # Keep the last row of each unit.
         won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
         if self.without is not None:
             won = won.join(self.without, on=["kind", "unit"], how="anti", maintain_order="left")
@@ -197,7 +197,7 @@ class Reader:
         with contextlib.ExitStack() as stack:
             places = zip(self._starts(table), self.parts, strict=False)
             held = [(start, one.tables[table]) for start, one in places if table in one.tables]
-            yield [(start, stack.enter_context(self.files.opened(table, part))) for start, part in held]
+            yield [(start, stack.enter_context(self.files.open_part(table, part))) for start, part in held]
 
     def _ranks(self, table: str, units: Sequence[str] | None = None) -> pl.Series:
         """The rank of each row's first unit; null if the row has no valid unit, or none of `units`."""
@@ -205,11 +205,11 @@ class Reader:
         if units is not None:
             wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
             owners = owners.filter(wanted.gather(owners["_rank"]))
-        # The last assignment wins.
+        # A row's first unit is assigned last, and so wins.
         owners = owners.sort("_rank", descending=True)
         return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 
-    def merged(self, table: str, final: bool) -> tuple[Part, pl.Series]:
+    def merge_table(self, table: str, final: bool) -> tuple[Part, pl.Series]:
         """Write one part with all rows of a table. Returns the part and the number of each row in it."""
         columns, hasher = self.tables[table], hashlib.sha256()
         numbers = pl.repeat(None, self._starts(table)[-1], dtype=pl.UInt32, eager=True)
@@ -277,11 +277,11 @@ def merge(
         owned, known = reader.owners(table), bool(held and held[0].digest) or not final
         if not held:
             merged[table] = dataclasses.replace(files.write_rows(columns, ()), digest=hashlib.sha256().hexdigest())
-        # A larger part has other row groups than one that is merged.
+        # A single part can stay as it is if it is small: a large one has other row groups than a merged part.
         elif len(held) == 1 and (known or held[0].unpacked <= TOGETHER) and owned["_row"].n_unique() == held[0].rows:
             merged[table] = held[0] if known else dataclasses.replace(held[0], digest=reader.digest(table))
         else:
-            merged[table], numbers = reader.merged(table, final)
+            merged[table], numbers = reader.merge_table(table, final)
             owned = owned.with_columns(_row=numbers.gather(owned["_row"]))
         units = with_rows(units, table, owned)
     return Parts(write_units(files, units), merged, final)

@@ -44,7 +44,7 @@ RUN_FORMAT = 6
 """The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
 folder."""
 MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
-"""What to do about a damaged record of a run."""
+"""The remedy for a damaged record of a run."""
 
 ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""
@@ -251,7 +251,7 @@ class RunStore:
         Raises StoreError for a run that has rows but has lost its commits, which identify them.
         """
         manifest = self.manifest()
-        if not manifest.number and (lost := self._manifests.lost()):
+        if not manifest.number and (lost := self._manifests.missing_folder()):
             raise self._manifests.parts.damaged(lost)
         view = copy.copy(self)
         view._still = manifest
@@ -325,8 +325,8 @@ class RunStore:
         self.committer(self._manifests.newest().session).finish(without)
 
     def units_of(self, keys: Collection[str], text: str, kind: str) -> pl.DataFrame:
-        """The kinds and names of the units with a row that names an answer by the end of its `key`, and of the units of a kind
-        with a value that contains a text (empty: none). `keys`: without the first 8 letters."""
+        """The kinds and names of units: those with a row whose `key` names one of the answers `keys` (given without their first 8
+        letters), and those of `kind` with a value that contains `text`, if it is not empty."""
         reader, found = self.reader([*self.declared]), [pl.DataFrame(schema={"kind": pl.String, "unit": pl.String})]
         for name, columns in self.declared.items():
             texts = [field.name for field in columns.schema if field.type == pa.string()]
@@ -381,7 +381,7 @@ class RunStore:
                 digests[name] = {"rows": n_rows, "sha256": hasher.hexdigest()}
             return digests
         for table, part in {UNITS: final.units, **final.tables}.items():
-            with self._manifests.parts.opened(table, part):
+            with self._manifests.parts.open_part(table, part):
                 pass
         return {table: {"rows": part.rows, "sha256": part.digest} for table, part in final.tables.items()}
 

@@ -37,13 +37,13 @@ from summhay_ray.store.names import Entry, NewFile, Place, check_path, is_plain,
 from summhay_ray.store.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
 
 PATIENCE_S = 300.0
-"""How long requests are retried if a service has answered before: an outage of minutes does not end a run."""
+"""Seconds of retries if a service has answered before: an outage of minutes does not end a run."""
 FIRST_S = 6.0
-"""How long requests are retried if a service has never answered: it may not exist."""
+"""Seconds of retries if a service has never answered: it may not exist."""
 ANSWER_S = 30.0
-"""How long to wait for an answer."""
+"""Seconds to wait for an answer."""
 TRIES = 5
-# A person waits for a check.
+# Use shorter times for a check, since a person waits for it.
 CHECK_S, CHECK_ANSWER_S = 6.0, 4.0
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 POOL = 32
@@ -310,7 +310,7 @@ def _time(text: str) -> Any:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        return botocore.utils.parse_timestamp(text)  # The time in a header.
+        return botocore.utils.parse_timestamp(text)  # The time of an HTTP header.
 
 
 def _no_region(**_: Any) -> None:

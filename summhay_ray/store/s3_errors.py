@@ -53,7 +53,7 @@ def status_of(error: BaseException) -> int:
 
 
 def worth_again(error: BaseException) -> bool:
-    """Whether the same request may succeed on a retry."""
+    """Whether a retry of the same request may succeed."""
     if isinstance(error, boto.SSLError):
         return "CERTIFICATE" not in str(error).upper() and "WRONG_VERSION" not in str(error).upper()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError | boto.IncompleteReadError | RawHttpError):
@@ -66,7 +66,7 @@ def worth_again(error: BaseException) -> bool:
 
 
 def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool = True) -> StoreError:
-    """The error to raise. `tried_s`: how many seconds the request was retried. `met`: whether the service has answered before; if
+    """The error to raise. `tried_s`: how many seconds the request was retried. `met`: whether the service has ever answered; if
     not, its name is probably wrong."""
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):

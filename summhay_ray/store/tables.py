@@ -153,14 +153,14 @@ class Columns:
         items, known = values, list[int | None]()
         inner: Any = kind
         if isinstance(kind, pl.List):
-            # All items at once: building the column list by list takes polars twenty times as long.
+            # Build the column from all items at once: list by list, polars takes twenty times as long.
             lists = [value.tolist() if hasattr(value, "tolist") else value for value in values]
             for value in lists:
                 if value is not None and not isinstance(value, list | tuple):
                     raise TypeError(f"{type(value).__name__} is not a list")
             items, inner = [item for value in lists if value for item in value], kind.inner
             starts = itertools.accumulate((len(value or ()) for value in lists), initial=0)
-            # A list without a start is null.
+            # A None in place of a start makes the list null.
             known = [start if value is not None else None for start, value in zip(starts, [*lists, []], strict=True)]
         # Polars would convert a bool to 0 or 1.
         if inner != pl.Boolean and bool in set(map(type, items)):

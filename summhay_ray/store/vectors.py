@@ -139,7 +139,7 @@ class VectorSpace:
         for key in rows:
             self._where.setdefault(key, name)
         self._open[name] = rows
-        # Without a store there is no file to reread, so nothing is dropped.
+        # Without a store, vectors cannot be read again, so none are dropped.
         while self._files is not None and len(self._open) > OPEN_FILES:
             self._open.popitem(last=False)
 
@@ -194,7 +194,7 @@ class Dimensions:
                     for other in before:
                         if other != dimensions:
                             self.files.delete(f"{FOLDER}/dimensions/{space}/{other}")
-                    # They hold no other dimensions unless another process decided at the same time.
+                    # Another process may have decided at the same time; otherwise only these dimensions are stored.
                     before = [other for other in self._stored(space) if other != dimensions] or [dimensions]
                 decided = self._decided[space] = before[0]
         if decided != dimensions:

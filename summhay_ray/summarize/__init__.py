@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
-from summhay_ray.summarize.context import ContextPlan, assemble, find_ordering, order, shown
+from summhay_ray.summarize.context import ContextPlan, assemble, find_ordering, order, shown_documents
 from summhay_ray.summarize.offline.reading import read as asked_in
-from summhay_ray.summarize.prompting import bullets_of, check_prompt, final, prompt_identity, refuses, render, without_references
+from summhay_ray.summarize.prompting import bullets_of, check_prompt, final, prompt_identity, refuses, remove_references, render
 
 SHORT_NAMES = {
     "refine": "refine-high-to-low",
@@ -42,10 +42,10 @@ __all__ = [
     "order",
     "prompt_identity",
     "refuses",
+    "remove_references",
     "render",
-    "shown",
+    "shown_documents",
     "strategy_options",
-    "without_references",
 ]
 
 

@@ -1,7 +1,8 @@
 """The context of one query: which documents the model sees, in which order, and how much of the last (paper, sections 5.1, 5.4).
 
 After retrieval, documents are taken in rank order up to a token budget (paper, section 5.1: 15,000). A whole haystack is shown in
-the order that the plan names. A `Context` holds only document numbers; `shown` restores the texts, equal on every machine.
+the order that the plan names. A `Context` holds only document numbers; `shown_documents` restores the texts, equal on every
+machine.
 
 To add an ordering, write a function `(haystack, subtopic_id, seed) -> document numbers` anywhere on the Python path, and name it
 in the spec: `orderings: [my_package.my_module:my_ordering]`.
@@ -23,7 +24,7 @@ Ordering = Callable[[Haystack, str, int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
-    """How to make contexts for one retriever and ordering; the same for every query."""
+    """The settings for contexts of one retriever and ordering; the same for every query."""
 
     retriever: str
     """Retriever as the spec names it."""
@@ -80,7 +81,7 @@ def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: 
     )
 
 
-def shown(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
+def shown_documents(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
     """The documents as the model sees them, in the context's order, each with its number in the haystack.
 
     A character that the cut would split is left out; if it is the document's first, the text is empty. Raises ValueError for the

@@ -115,7 +115,7 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> texts.Block:
 
 
 def n_insights(task: Task) -> int:
-    """How many insights to request: the subtopic's insights that some document contains; all of them if that is unknown.
+    """The number of insights to request: the subtopic's insights that some document contains; all of them if that is unknown.
 
     For a subtopic that no document covers: the average over the haystack's other subtopics, since a prompt must not reveal it.
     """
@@ -169,7 +169,7 @@ def final(outcome: Outcome[RawAnswer]) -> Outcome[RawAnswer]:
         return outcome
     raw = outcome.value
     try:
-        text = texts.without_thinking(raw.text)
+        text = texts.remove_thinking(raw.text)
     except texts.UnusableAnswer as error:
         return Malformed(error.error, str(error), raw.key, raw.attempts, raw.usd_micros)
     return outcome if text == raw.text else replace(outcome, value=replace(raw, text=text))
@@ -202,12 +202,12 @@ def bullets_of(text: str) -> tuple[str, ...]:
     r"""The non-blank lines of an answer, stripped, in order; split on "\n" only (paper, section 4.1).
 
     Headings, introductions and remarks count as bullets, as in the release: judges number all of them from 1. A list of
-    references is left out (see `without_references`).
+    references is left out (see `remove_references`).
     """
-    return without_references([line.strip() for line in text.split("\n") if line.strip()])
+    return remove_references([line.strip() for line in text.split("\n") if line.strip()])
 
 
-def without_references(lines: Sequence[str]) -> tuple[str, ...]:
+def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
     """The lines without lists of references: they name what was cited, and claim nothing.
 
     Left out are a heading such as `References:` with the entries below it, a line such as `Sources: [1], [2]`, an entry that is

@@ -121,7 +121,7 @@ def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents
         items += _questions(raw, document, seed)
     rows = []
     for number, item in enumerate(items, 1):
-        # A digest, because the ids of documents and insights may show which belong together.
+        # Show a digest, because ids may reveal which documents and insights belong together.
         row = f"r{number}of{len(items)}-{item.digest}"
         subtopics = "\n".join(f"{place}. {text}" for place, text in enumerate(item.subtopics, 1))
         question = PRESENT if item.kind == "document_insight" else ASSIGN

@@ -12,9 +12,9 @@ from summhay_ray.text.answers import (
     json_value,
     read_label,
     read_number,
+    remove_fences,
+    remove_thinking,
     whole_number,
-    without_fences,
-    without_thinking,
 )
 from summhay_ray.text.contradictions import find_contradictions
 from summhay_ray.text.facts import plain_numeral, values_of
@@ -107,6 +107,8 @@ __all__ = [
     "read_number",
     "read_prose",
     "read_rag_answer",
+    "remove_fences",
+    "remove_thinking",
     "root",
     "semantic_hash",
     "sentences",
@@ -118,7 +120,5 @@ __all__ = [
     "values_of",
     "whole_nltk",
     "whole_number",
-    "without_fences",
-    "without_thinking",
     "words_of",
 ]

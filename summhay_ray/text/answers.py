@@ -72,7 +72,7 @@ _BLOCKS = tuple(
         # A quoted block, and headings.
         (rf"\s*>[ \t]*{_HEADING.format(_THOUGHTS)}", r"\n(?=[^>\s])"),
         (rf"\s*{_HEADING.format(_THOUGHTS)}(?=.*{_ANSWER})", _ANSWER),
-        # Without an end it fails, unless JSON follows: text around JSON does not count.
+        # Without an end, such an answer fails, unless JSON follows: text around JSON is ignored.
         (rf"\s*{_HEADING.format(_THINKS)}(?:(?=.*{_RULE})|(?!.*\{{))", _RULE),
     )
 )
@@ -99,14 +99,14 @@ def final_text(text: str, finish_reason: str = "stop") -> str:
     thinking does not end, or if nothing else is in it."""
     if finish_reason == "length":
         raise UnusableAnswer("cut_answer", "the answer was cut at the token limit; give the model a larger max_tokens")
-    if not (answer := without_thinking(text)):
+    if not (answer := remove_thinking(text)):
         raise UnusableAnswer("empty_answer", "the answer is empty")
     return answer
 
 
-# A strategy and its benchmark both read an answer, and a plan reads the same guesses for all items.
+# Cached: both a strategy and its benchmark read an answer, and a plan reads the same guesses for all items.
 @functools.lru_cache(maxsize=64)
-def without_thinking(text: str) -> str:
+def remove_thinking(text: str) -> str:
     """The answer without thinking, end tokens, and tags around all of it, stripped.
 
     Thinking is between tags of one name (`<think>`, `[THINK]`, `◁think▷`, `<|begin_of_thought|>`, ...) or in a channel. If
@@ -332,7 +332,7 @@ _TAG = re.compile(r"</?\w+>")
 _FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
 
 
-def without_fences(answer: str) -> str:
+def remove_fences(answer: str) -> str:
     """The answer without the lines of code fences."""
     return _FENCE_LINE.sub("", answer).strip()
 
@@ -361,12 +361,12 @@ _LEAD_IN = re.compile(r"\A[^\d\n{]{0,100}:[*_ \t]*\n\s*")
 _NUMBERED = re.compile(r"\d{1,2}[.)][ \t]+(?=\S*\d|[^\W\d_])")
 """The number of a list entry."""
 _LINE = re.compile(
-    # A name of at most five words, perhaps followed by the scale.
+    # The name of the rating, of at most five words, with or without the scale.
     r"(?:[-•] )?(?P<name>[^\W\d_][^\W\d_ -]*(?:[ -][^\W\d_]+){0,4}[*_` ]*(?:\([^()]{1,20}\)[*_` ]*)?"
     r"(?:[:=]|\bis\b|(?<=\s)[-–—](?=\s))[*_` ]*)?"
     r"(?P<number>\d{1,9})(?:\.0+)?"
     r"(?P<tail>[*_` \])]*(?:(?:/|out of|of|von|sur|de|di|su|из)[*_` ]*(?P<high>\d{1,9})(?:\.0+)?[*_` \])]*)?"
-    # The meaning of the number: after a sign, or in words that are all capitals or units.
+    # Explains the number: text after a sign, or words that are all capitals or units.
     r"(?:[.!]?|(?:[ ]?[-–—:;,=(]+|[ ]?->)[*_` \"']*(?P<remark>[^\W\d_].*)"
     r"|[.,]?[*_` (\"']+(?:(?-i:[A-Z][\w’'-]*)(?:[ ](?-i:[A-Z][\w’'-]*)){0,4}"
     r"|(?:[^\W\d][\w’'-]* ){0,4}(?:(?:in)?consistent|(?:un)?faithful|(?:ir)?relevant|points?|stars?))[.!)\"'*_`]*))",
@@ -385,7 +385,7 @@ def read_number(answer: str) -> tuple[int, int | None, str]:
     It is on the first line (`4`, `**4**`, `Rating: 4`, `1. 4`, `4 - mostly consistent`), or after the name `rating` or `score`.
     Fractions, ranges and alternatives do not count. Raises UnusableAnswer ("no_rating", "two_ratings").
     """
-    first, *rest = _LEAD_IN.sub("", without_fences(answer)).splitlines() or [""]
+    first, *rest = _LEAD_IN.sub("", remove_fences(answer)).splitlines() or [""]
     match = _numbered_line(first)
     # Below the first line a number counts only with its name, or alone on its line.
     found = [one for line in rest if (one := _numbered_line(line))]

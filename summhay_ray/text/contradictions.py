@@ -319,12 +319,12 @@ def _denials(
     """A statement that one of the two denies and the other makes."""
     for near in window:
         for negation in near.negations:
-            if _says(one, negation) and not any(_denies(other, negation) for other in said):
+            if _asserts(one, negation) and not any(_denies(other, negation) for other in said):
                 yield Contradiction("denial", " ".join(sorted(negation.what & one.roots)), negation.words)
                 return
     for negation in one.negations:
         for near in window:
-            if _says(near, negation) and not any(_denies(other, negation) for other in shown):
+            if _asserts(near, negation) and not any(_denies(other, negation) for other in shown):
                 yield Contradiction("denial", negation.words, " ".join(sorted(negation.what & near.roots)))
                 return
 
@@ -332,13 +332,13 @@ def _denials(
 def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
     """A pair of opposite words, such as rose and fell, that both use about the same thing and without a negation."""
     for near in window:
-        # In two short statements such as "prices rose" and "prices fell" there is one more word to share.
+        # Short statements such as "prices rose" and "prices fell" have only one other word in common.
         least = 1 if max(len(one.roots), len(near.roots)) <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (len(one.roots) - 1))
         if one.negations or near.negations or len(one.roots & near.roots) < least:
             continue
         own, others = _sides(one, near), _sides(near, one)
         for pair, spots in own.items():
-            # A text with both words counts as having neither.
+            # If a text has both words of a pair, ignore the pair.
             if len(spots) != 1 or len(others.get(pair, ())) != 1 or spots[0][0] == others[pair][0][0]:
                 continue
             (_, place), (_, other) = spots[0], others[pair][0]
@@ -354,9 +354,9 @@ def _other_words(
     """The place ("in the kitchen"), or the name after its noun ("the user Ada"), in which a sentence of the evidence differs
     that has all other words in the same order. `said`, `shown`: the roots of both whole texts."""
     for near in twins if len(one.roots) > 2 else ():
-        (own, spots), (others, other_spots) = _written(one), _written(near)
-        before = _in_common(own, others)
-        after = _in_common(own[before:][::-1], others[before:][::-1])
+        (own, spots), (others, other_spots) = _tokens_of(one), _tokens_of(near)
+        before = _common_prefix(own, others)
+        after = _common_prefix(own[before:][::-1], others[before:][::-1])
         end, other_end = len(own) - after, len(others) - after
         lead = own[:before]
         while before < min(end, other_end) and own[before] in _LEADS and others[before] in _LEADS:
@@ -373,14 +373,14 @@ def _other_words(
             return
 
 
-def _written(statement: Statement) -> tuple[list[str], list[int]]:
+def _tokens_of(statement: Statement) -> tuple[list[str], list[int]]:
     """The tokens of a statement without punctuation marks, and their indexes."""
     spots = [spot for spot, token in enumerate(statement.tokens) if token[0].isalnum()]
     return [statement.tokens[spot] for spot in spots], spots
 
 
-def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Number of equal tokens at the beginning of both."""
+def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
+    """The number of equal tokens at the beginning of both."""
     return next(
         (n for n, (own, foreign) in enumerate(zip(one, other, strict=False)) if own != foreign), min(len(one), len(other))
     )
@@ -397,7 +397,7 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
         if token == "only" and place + 1 not in counted:
             continue
         for pair, side in _SIDES.get(token, ()):
-            # "Not many" has the side of "few".
+            # Treat "not many" like "few".
             found.setdefault(pair, []).append((side ^ (statement.tokens[place - 1 : place] == ("not",)), place))
         if token in plain:
             found.setdefault(token, []).append((0, place))
@@ -406,7 +406,7 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
     return found
 
 
-def _says(statement: Statement, negation: Negation) -> bool:
+def _asserts(statement: Statement, negation: Negation) -> bool:
     """Whether a statement asserts a thing that is negated elsewhere, about the same subject."""
     partly = any(pair[0] == "not" and pair[1] in _ALL for pair in itertools.pairwise(statement.tokens))
     if not negation.certain or partly:

@@ -1,4 +1,4 @@
-"""What a line of a document is: a statement, the title of something, or one of the kinds that are left out."""
+"""Classifies the lines of a document: statements, titles, and the kinds that are left out."""
 
 import re
 from typing import Literal
@@ -19,7 +19,7 @@ Reason = Literal[
     "boilerplate",
 ]
 
-# Without IGNORECASE the search can use the first letters, which is three times as fast.
+# Without IGNORECASE, the regex engine can search for first letters, which is three times as fast.
 URL = re.compile(r"(?:[hH][tT][tT][pP][sS]?://|[wW][wW][wW]\.|[mM][aA][iI][lL][tT][oO]:)[^\s<>\]]+")
 END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
 TURN = re.compile(
@@ -155,7 +155,7 @@ class LineKinds:
             return "attendance"
         if _HANDLE.search(bare) and _is_names(bare):
             return "attendance"
-        # The items about a title are deeper in the list.
+        # In an agenda, titles are at the first level of a list, and statements about them are deeper.
         titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
         if self.in_section("agenda") and item and titled and _is_title(bare) and not (TURN.match(bare) and bare[0].isupper()):
             return "agenda"

@@ -70,7 +70,7 @@ _LOOKALIKES = str.maketrans(
     "аеорсухіѕјԁһкмтАВЕКМНОРСТХІЅοαινρτ\u2039\u203a\u3008\u3009\u2329\u232a\u27e8\u27e9\u276e\u276f\u1438\u1433",
     "aeopcyxisjdhkmtABEKMHOPCTXISoaivpt<><><><><><>",
 )
-# A head or a tag has some 20 visible characters; the rest allows for invisible ones between them.
+# Heads and tags have about 20 visible characters; the limit leaves room for invisible ones between them.
 _HEAD = 400
 
 
@@ -144,7 +144,7 @@ def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
     return _placeholders(tuple(values)).sub(put, template)
 
 
-# Every prompt is filled, and few templates are used: compiling takes as long as filling.
+# Cached: there are few templates, and compiling takes as long as filling.
 @functools.lru_cache(maxsize=64)
 def _placeholders(names: tuple[str, ...]) -> re.Pattern[str]:
     """Matches any of these placeholders, the longest first, since one may be a prefix of another."""

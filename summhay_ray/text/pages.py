@@ -96,7 +96,7 @@ class _Page(html.parser.HTMLParser):
         _, parts = self._open.pop()
         if tag == "a":
             address, text = parts[0], "".join(parts[1:])
-            # Only a block that consists of a link keeps the address, which marks a list of links.
+            # A block that consists of a link keeps its address, by which lists of links are recognized.
             around, before = self._open[-1]
             alone = around in ("li", "td") and not "".join(before).strip()
             self._put(f"[{text.strip()}]({address}) " if alone and text.strip() and not re.search(r"[\s()]", address) else text)

@@ -144,7 +144,7 @@ def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    # `_definitions` reads the definitions of links, because the parser needs quadratic time for them.
+    # The parser needs quadratic time for definitions of links, so `_definitions` reads them.
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
     # The addresses of links are not needed.
     for name, do in (("normalizeLink", str), ("normalizeLinkText", str), ("validateLink", bool)):
@@ -448,7 +448,7 @@ class _Reader:
         if self._words is None:
             self._words = Counter(word.lower() for word in re.findall(r"\w+", self._body))
         second = re.match(r"\w+", line)
-        # The second half itself occurs once in the text, at the beginning of the line.
+        # The second half is a word of its own if it occurs elsewhere in the text, too.
         compound = second is not None and not text.endswith("\u00ad") and self._words[second[0].lower()] > 1
         return f"{text}{line}" if compound else f"{text[:-1]}{line}"
 

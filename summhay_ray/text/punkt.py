@@ -105,7 +105,7 @@ def _ends(context: str) -> bool:
     """Whether a sentence ends within `context`: a word, a mark that may end a sentence, and what follows."""
     known = _parameters()
     if plain := _PLAIN_END.fullmatch(context):
-        # Between plain words two look-ups are enough.
+        # For plain words, two look-ups decide.
         word, following = plain[1].lower(), plain[2].lower()
         if word not in known.abbreviations:
             return (word, following) not in known.collocations

@@ -135,7 +135,7 @@ class _Counts(dict[str, int]):
         return found
 
 
-# Every repeat of a query, and its plan, truncates the same document at the same token.
+# Cached, since all repeats of a query, and its plan, cut the same document at the same token.
 @functools.lru_cache(maxsize=1024)
 def first_tokens(text: str, n: int) -> str:
     """The first `n` cl100k tokens of `text`, as text; all of it if it has no more.

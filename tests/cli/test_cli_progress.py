@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from summhay_ray.cli.progress import ProgressDisplay, line, view
-from summhay_ray.cli.show import left_over
+from summhay_ray.cli.show import remaining_lines
 from summhay_ray.engine import ModelProgress, Progress
 from summhay_ray.errors import UserError
 
@@ -182,7 +182,7 @@ def test_no_name_steers_the_terminal(width: int) -> None:
 def test_what_is_left_at_a_budget_in_words() -> None:
     left = {"cells": 120, "calls": 1080, "usd": {"min": 1.2, "expected": 3.104, "max": 7.4}}
     go_on = ": summhay run spec.yaml --store shop --budget MORE"
-    assert left_over(left, "cells", go_on) == f"120 cells, 1,080 calls, about $3.10, at most $7.40; go on with{go_on}"
+    assert remaining_lines(left, "cells", go_on) == f"120 cells, 1,080 calls, about $3.10, at most $7.40; go on with{go_on}"
     small = {"cells": 2, "calls": 3, "usd": {"min": 0.0, "expected": 0.000104, "max": 0.0074}}
-    assert "about $0.000104, at most $0.007400" in left_over(small, "topics", go_on)
-    assert left_over({"cells": 2, "calls": None, "usd": None}, "topics", go_on) == f"2 topics; go on with{go_on}"
+    assert "about $0.000104, at most $0.007400" in remaining_lines(small, "topics", go_on)
+    assert remaining_lines({"cells": 2, "calls": None, "usd": None}, "topics", go_on) == f"2 topics; go on with{go_on}"

@@ -103,6 +103,7 @@ def test_a_page_names_what_exists(page: Path) -> None:
     wrong = [f"no such name: {name}" for span in spans for name in _names_of(span) if name not in _known_names()]
     wrong += [f"no such member: {name}" for span in spans for name in _members_of(span)]
     wrong += [f"no such file: {name}" for span in spans for name in _files_of(span) if not _exists(name, page)]
+    wrong += [f"not defined in {file}: {name}" for file, name in _undefined(text)]
     wrong += [f"no such module or attribute: {name}" for span in spans for name in _dotted(span) if not _resolves(name)]
     wrong += [problem for line in [*spans, *blocks.splitlines()] for problem in _wrong_command(line)]
     assert not wrong, "\n".join(wrong)
@@ -171,6 +172,16 @@ def _exists(name: str, page: Path) -> bool:
         return any(next((ROOT / folder).rglob(name), None) for folder in CODE if (ROOT / folder).is_dir())
     places = (ROOT, ROOT / "summhay_ray", ROOT / "examples", page.parent)
     return any((place / name.rstrip("/.")).exists() for place in places)
+
+
+def _undefined(text: str) -> Iterator[tuple[str, str]]:
+    """(file, name) for each name in brackets behind a file, as in `errors.py` (`UserError`), that the file does not define."""
+    for file, names in re.findall(r"`([\w/]+\.py)` \(`([\w.]+)`\)", text):
+        place = ROOT / "summhay_ray" / file
+        code = place.read_text(encoding="utf-8") if place.exists() else ""
+        defined = re.findall(r"^ *(?:class|(?:async )?def) (\w+)", code, flags=re.MULTILINE)
+        if not set(names.split(".")) <= set(defined):
+            yield file, names
 
 
 def _dotted(span: str) -> list[str]:

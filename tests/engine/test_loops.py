@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from summhay_ray.loops import Abandoned, Ready, check_wanted, run_loop, together
+from summhay_ray.loops import Abandoned, Ready, check_wanted, gather, run_loop
 
 
 def test_results_keep_their_order_and_only_what_is_not_ready_takes_a_task() -> None:
@@ -25,11 +25,11 @@ def test_results_keep_their_order_and_only_what_is_not_ready_takes_a_task() -> N
         event = asyncio.Event()
         # The first waits for the last: one after the other they would wait for ever.
         work = [Ready(0), late(1, event, None), Ready(2), Ready(3), late(4, None, event)]
-        return await asyncio.wait_for(together(work), 60)
+        return await asyncio.wait_for(gather(work), 60)
 
     assert asyncio.run(main()) == [0, 1, 2, 3, 4]
     assert max(tasks) <= 4
-    assert asyncio.run(together([Ready(5)])) == [5]
+    assert asyncio.run(gather([Ready(5)])) == [5]
 
 
 def test_one_ready_answer_is_awaited_without_suspending() -> None:

@@ -16,7 +16,7 @@ from summhay_ray.judge import (
     OfflineJudge,
     Verdict,
     blend,
-    doubtful,
+    choose_uncertain,
     make_judge,
     offline,
     panel,
@@ -71,7 +71,7 @@ def judged(name: str, reply: Reply, free: Reply = free_answer) -> tuple[list[Out
         return await make_judge(strategy).judge(some, BULLETS, JudgeSettings(model, sampling=sampling), ask)
 
     def chosen(cascade: Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> list[int]:
-        return doubtful(cascade, uncertainties or ())
+        return choose_uncertain(cascade, uncertainties or ())
 
     composed = Composed(ask_one, lambda _, verdict: usable_verdict(verdict, len(BULLETS)), blend, panel, chosen)
     return asyncio.run(composed.judge(parse_name(name), INSIGHTS)), asked

@@ -14,8 +14,8 @@ from summhay_ray.judge.offline import (
     TOGETHER,
     UNSAID,
     features,
+    remove_citations,
     roots,
-    without_citations,
 )
 
 pytestmark = pytest.mark.core
@@ -53,7 +53,7 @@ def test_words_are_roots_and_characters_of_unspaced_scripts(text: str, words: li
 @pytest.mark.parametrize("citation", ["[8]", "[8][11]", "[8, 11]", "[8-11; 12]", "[Article 8]", "[Articles 8, Doc 9]", "【8】"])
 def test_citations_are_no_words(citation: str) -> None:
     assert roots(f"walks {citation}") == ["walk"]
-    assert without_citations(f"walks {citation}").strip() == "walks"
+    assert remove_citations(f"walks {citation}").strip() == "walks"
 
 
 def test_recall_is_weighted_by_rarity_over_bullets_and_insights() -> None:

@@ -13,7 +13,7 @@ from fit_judge import load_released, main, verdicts
 
 from summhay_ray.judge.annotations import AnnotatedSummary, linking_accuracy, load_summaries
 from summhay_ray.judge.bench import agreement
-from summhay_ray.judge.fit import Measured, cut_points, fit, fitted, held_out, measure, rated
+from summhay_ray.judge.fit import Measured, cut_points, fit, fit_parameters, held_out, measure, rate_features
 from summhay_ray.judge.offline import parameters_of, rate, shipped_parameters
 from summhay_ray.metrics import pearson
 from summhay_ray.records import Insight
@@ -100,7 +100,7 @@ def test_the_command_writes_what_the_judge_reads(tmp_path: Path, capsys: pytest.
     assert main([str(two_topics(tmp_path / "people.json")), "--out", str(out), "--released", str(haystack)]) == 0
     assert "shipped, topic_a.json: n 1, correlation 0.000, same label 1.000" in capsys.readouterr().out
     written = json.loads(out.read_text(encoding="utf-8"))
-    assert parameters_of(written) == fitted(measure(made_up("a") + made_up("b")))
+    assert parameters_of(written) == fit_parameters(measure(made_up("a") + made_up("b")))
     assert "72 insights in 12 summaries of 2 topics" in written["about"]
 
 
@@ -139,7 +139,9 @@ def test_cut_points_separate_the_labels_at_the_lowest_hundredths() -> None:
 
 def test_held_out_ratings_come_from_the_other_topics() -> None:
     low, high = measure(made_up("low")), measure(made_up("high"))
-    assert held_out(low + high) == [rated(fitted(high), one) for one in low] + [rated(fitted(low), one) for one in high]
+    assert held_out(low + high) == [rate_features(fit_parameters(high), one) for one in low] + [
+        rate_features(fit_parameters(low), one) for one in high
+    ]
     with pytest.raises(ValueError, match="only one topic"):
         held_out(low)
 

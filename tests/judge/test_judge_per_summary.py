@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
 from summhay_ray.judge.prompt import read
-from summhay_ray.judge.strategies import spread
+from summhay_ray.judge.strategies import divide_price
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.records import Insight
@@ -152,5 +152,5 @@ def test_replayed_judgments_are_looked_up_one_by_one() -> None:
 
 @given(st.integers(0, 10**9), st.integers(1, 50))
 def test_a_price_is_spread_without_loss(usd_micros: int, n: int) -> None:
-    parts = spread(usd_micros, n)
+    parts = divide_price(usd_micros, n)
     assert sum(parts) == usd_micros and max(parts) - min(parts) <= 1

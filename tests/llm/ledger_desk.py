@@ -42,9 +42,9 @@ class ModelQueue:
 
     def record(self, now: float = 0.0) -> None:
         """Every money record that is due is durable at once."""
-        while (record := self.books.account.due(now)) is not None:
+        while (record := self.books.account.record_due(now)) is not None:
             self.recorded = record
-            self.books.recorded(now)
+            self.books.note_durable(now)
 
     def bury(self, now: float) -> None:
         """Every dying worker is evicted, with what the log holds."""

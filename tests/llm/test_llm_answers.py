@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from summhay_ray.llm import RawAnswer, Secrets
-from summhay_ray.llm.budgets import enough
+from summhay_ray.llm.budgets import suggested_margin
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.prices import FREE, Price
@@ -149,7 +149,7 @@ def test_no_claim_is_charged_above_the_reservation_and_its_margin_reserves_as_mu
         return
     assert answer["usd_micros"] == reserved and answer["claimed_margin"] > margin
     # What a person is told to write is enough.
-    assert "claimed_margin" not in charged(usage, replace(settings, token_margin=enough(answer["claimed_margin"])))
+    assert "claimed_margin" not in charged(usage, replace(settings, token_margin=suggested_margin(answer["claimed_margin"])))
 
 
 def test_a_model_in_the_worker_costs_nothing_and_its_tokens_are_counted() -> None:

@@ -20,7 +20,7 @@ from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
 from summhay_ray.llm.ledger_service import LedgerClient, LedgerService
 from summhay_ray.llm.retry import decide
-from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
+from summhay_ray.store import LocalFiles, LogIndex, begin_session, live_sessions
 from summhay_ray.store.drivers import Process
 
 pytestmark = pytest.mark.core
@@ -74,7 +74,7 @@ def test_a_driver_that_beats_is_alive(tmp_path: Path, jumping: Callable[[], floa
     session.beat()
     heard = beating(session.beat)
     try:
-        assert living(files, [session.number]) and session.superseded() is None
+        assert live_sessions(files, [session.number]) and session.superseded() is None
     finally:
         heard()
 

@@ -16,7 +16,7 @@ from summhay_ray.llm import prices, provider_table
 from summhay_ray.llm.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
 from summhay_ray.llm.provider_table import wire_name
-from summhay_ray.llm.request import DEFAULT_MAX_TOKENS, Sampling, Task, Usage, bounded, longest_answer, unusable
+from summhay_ray.llm.request import DEFAULT_MAX_TOKENS, Sampling, Task, Usage, longest_answer, unusable, with_max_tokens
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core
@@ -266,7 +266,7 @@ def test_our_provider_names_are_litellms() -> None:
 )
 def test_no_answer_is_without_bounds(sampling: dict[str, Any], longest: int) -> None:
     assert unusable(Sampling(sampling)) == "" and longest_answer(Sampling(sampling)) == longest
-    sent = Sampling(bounded(sampling))
+    sent = Sampling(with_max_tokens(sampling))
     assert any(sent.get(name) for name in ("max_tokens", "max_completion_tokens")) and longest_answer(sent) == longest
 
 

@@ -63,7 +63,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(weighting: Weighting) 
 @pytest.mark.parametrize("queries", [(1, 6), *(pytest.param(one, marks=pytest.mark.soak) for one in ((2, 3), (2, 9)))], ids=str)
 @pytest.mark.parametrize("shape", mean_coverage.SHAPES)
 def test_intervals_hold_from_six_queries_on_whatever_the_shape_of_the_scores(shape: str, queries: tuple[int, int]) -> None:
-    share, _ = mean_coverage.held(shape, *queries, times=3000, seed=2)
+    share, _ = mean_coverage.coverage_shares(shape, *queries, times=3000, seed=2)
     # 3,000 draws at 95 % have a standard error of 0.4 points.
     assert share >= 0.94
 

@@ -78,7 +78,7 @@ def test_labels_that_all_agree_at_the_floor_leave_an_interval() -> None:
     ],
 )
 def test_intervals_hold_also_near_the_ends_and_where_the_judge_flatters_one_system(judge: str, level: str, n: int) -> None:
-    own, pooled = label_coverage.measured(judge, 3, n, level, times=400)
+    own, pooled = label_coverage.measure(judge, 3, n, level, times=400)
     # 400 draws at 95 % have a standard error of 1.1 points.
     assert own.mean(axis=0)[0] >= 0.935
     assert pooled.mean(axis=0)[0] >= 0.92

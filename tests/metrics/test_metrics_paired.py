@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy
-from compare_errors import Design, measured
+from compare_errors import Design, measure
 
 from summhay_ray.metrics import LEVEL, Observed, Over, Paired
 from summhay_ray.metrics.paired_differences import holm
@@ -208,8 +208,8 @@ def test_incomplete_systems_take_nothing_from_the_others() -> None:
 @pytest.mark.parametrize("missing", [False, True])
 def test_equal_systems_are_seldom_said_to_differ(missing: bool) -> None:
     # 150 experiments: 5 % are 7.5 of them, with a standard deviation of 2.7.
-    assert measured(Design(5, 3, null=True, missing=missing), 150).wrong[0] <= 16
-    found = measured(Design(5, 3, missing=missing), 150)
+    assert measure(Design(5, 3, null=True, missing=missing), 150).wrong[0] <= 16
+    found = measure(Design(5, 3, missing=missing), 150)
     assert found.wrong[0] <= 16 and found.all_hold >= 0.88 and found.single >= 0.97 and found.found[0] >= 0.6
 
 
@@ -219,5 +219,5 @@ def test_equal_systems_are_seldom_said_to_differ(missing: bool) -> None:
 @pytest.mark.parametrize("haystacks", [2, 6, 20])
 def test_family_wise_error_is_at_most_6_per_cent(haystacks: int, skewed: bool, over: Over) -> None:
     for missing in (False, True):
-        found = measured(Design(5, haystacks, True, missing, skewed, over), 2000)
+        found = measure(Design(5, haystacks, True, missing, skewed, over), 2000)
         assert found.wrong[0] <= 0.06 * 2000 and found.all_hold >= 0.93

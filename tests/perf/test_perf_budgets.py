@@ -9,7 +9,7 @@ from budgets import CHARGED, USABLE, Plan, Result, plans, results
 def check(runs: int, seed: int) -> list[Result]:
     with results(plans(runs, seed)) as coming:
         found = list(coming)
-    assert [(result, result.wrongs()) for result in found if result.wrongs()] == []
+    assert [(result, result.violations()) for result in found if result.violations()] == []
     return found
 
 
@@ -58,7 +58,7 @@ def result(
 def test_what_is_wrong_is_seen(found: Result, n_wrong: int) -> None:
     # 10 calls at 2,600 exceed 1.3 times 1,000; the bounds are 97 % billed and 98 % charged.
     assert (USABLE[PLAN.model], CHARGED) == (0.97, 0.98)
-    assert len(found.wrongs()) == n_wrong
+    assert len(found.violations()) == n_wrong
 
 
 @pytest.mark.core

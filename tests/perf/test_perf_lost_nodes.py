@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lost_nodes
 import pytest
-from lost_nodes import Found, at_once, parser
+from lost_nodes import Found, calls_in_progress, parser
 
 LOST_NODES = Path(lost_nodes.__file__)
 
@@ -52,7 +52,7 @@ def test_a_law_that_is_broken_once_is_broken(capsys: pytest.CaptureFixture[str])
 def test_calls_at_once_by_hand() -> None:
     # The second one has not ended yet.
     calls = [{"time": 1.0, "done": 2.0}, {"time": 1.5, "done": 0.0}]
-    assert [at_once(calls, moment) for moment in (0.9, 1.0, 1.7, 2.0, 9.0)] == [0, 1, 2, 1, 1]
+    assert [calls_in_progress(calls, moment) for moment in (0.9, 1.0, 1.7, 2.0, 9.0)] == [0, 1, 2, 1, 1]
 
 
 @pytest.mark.core

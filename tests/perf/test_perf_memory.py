@@ -16,7 +16,7 @@ import psutil
 import pytest
 from big_haystacks import write_haystacks
 from made_up import commit_all
-from memory import MIB, Peaks, growth, kind_of, measure_parts, measure_run, own_bytes, sampled, shared_bytes, spec_of
+from memory import MIB, Peaks, growth, kind_of, measure_parts, measure_run, own_bytes, sample, shared_bytes, spec_of
 
 from summhay_ray import api, engine
 from summhay_ray.benchmarks.summhay import import_released, score_run
@@ -90,7 +90,7 @@ def test_what_a_process_and_its_children_hold_is_seen() -> None:
             time.sleep(0.05)
         assert 64 * MIB < own_bytes(child.pid) < 128 * MIB
         assert kind_of(psutil.Process(child.pid)) == "WorkerActor" and kind_of(psutil.Process()) == "other"
-        seen = sampled(psutil.Process().pid, shared_bytes())
+        seen = sample(psutil.Process().pid, shared_bytes())
         assert seen["WorkerActor"] > 64 * MIB and seen["driver"] > 0
     finally:
         child.kill()

@@ -14,14 +14,14 @@ from twice import Kill, Result, measure
 @pytest.mark.timeout(180)
 def test_three_hundred_calls_and_two_kills() -> None:
     found = measure(300, 2)
-    assert found.wrongs() == []
+    assert found.violations() == []
     assert len(found.kills) == 2 and found.kills[-1].arrived > found.kills[0].arrived
 
 
 @pytest.mark.soak
 def test_five_thousand_calls_and_ten_kills() -> None:
     found = measure(5000, 10)
-    assert found.wrongs() == [] and len(found.kills) == 10
+    assert found.violations() == [] and len(found.kills) == 10
 
 
 FINE = Result(
@@ -50,5 +50,5 @@ FINE = Result(
 )
 def test_what_is_wrong_is_seen(change: dict[str, Any]) -> None:
     # 256 were served twice: 2 kills, at each of which 64 calls may wait for the provider and as many for the disk.
-    assert FINE.repeated == FINE.at_most == 256 and FINE.wrongs() == []
-    assert len(replace(FINE, **change).wrongs()) == 1
+    assert FINE.repeated == FINE.at_most == 256 and FINE.violations() == []
+    assert len(replace(FINE, **change).violations()) == 1

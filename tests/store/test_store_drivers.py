@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.store import Chain, LocalFiles, StoreError, begin_session, how_ended, living, lost_sessions, read_session
+from summhay_ray.store import Chain, LocalFiles, StoreError, begin_session, how_ended, live_sessions, lost_sessions, read_session
 from summhay_ray.store import drivers as room
 
 pytestmark = pytest.mark.core
@@ -180,22 +180,22 @@ def test_elsewhere_the_beat_tells(files: FarFiles, monkeypatch: pytest.MonkeyPat
 
 def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
     here, far = begin_session(files, "r1", False), begin_session(files, "r2", False, here=ELSEWHERE)
-    assert living(files, [here.number]) and how_ended(files, here.number) is None
+    assert live_sessions(files, [here.number]) and how_ended(files, here.number) is None
     here.end("stopped")
-    assert (living(files, [here.number]), how_ended(files, here.number)) == (set(), "stopped")
-    assert not living(files, [far.number], 0.1), "no beat, no sign of life"
+    assert (live_sessions(files, [here.number]), how_ended(files, here.number)) == (set(), "stopped")
+    assert not live_sessions(files, [far.number], 0.1), "no beat, no sign of life"
     beats = threading.Timer(0.1, far.beat)
     beats.start()
     began = time.monotonic()
-    assert living(files, [far.number], 60.0) and time.monotonic() - began < 60.0
+    assert live_sessions(files, [far.number], 60.0) and time.monotonic() - began < 60.0
     gone = begin_session(files, "r3", False, here=replace(HERE, started="1"))
-    assert not living(files, [gone.number]) and not living(files, [99])
+    assert not live_sessions(files, [gone.number]) and not live_sessions(files, [99])
 
 
 def test_many_drivers_of_other_machines_are_watched_at_once(files: FarFiles) -> None:
     far = [begin_session(files, f"r{number}", False, here=ELSEWHERE).number for number in range(8)]
     began = time.monotonic()
-    assert living(files, far, 1.0) == set()
+    assert live_sessions(files, far, 1.0) == set()
     assert time.monotonic() - began < 8 * 1.0, "not one after the other"
 
 

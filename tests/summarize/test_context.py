@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from summhay_ray.records import Context, Document, Haystack, Insight
 from summhay_ray.retrieve import by_score
 from summhay_ray.summarize.base import Shown
-from summhay_ray.summarize.context import ContextPlan, assemble, shown
+from summhay_ray.summarize.context import ContextPlan, assemble, shown_documents
 from summhay_ray.text import tokens
 
 pytestmark = pytest.mark.core
@@ -43,7 +43,7 @@ def retrieved(budget: int | None) -> ContextPlan:
 
 def context_of(haystack: Haystack, ranked: list[int], plan: ContextPlan) -> tuple[Context, tuple[Shown, ...]]:
     context = assemble(haystack, "s", ranked, plan)
-    return context, shown(haystack, context)
+    return context, shown_documents(haystack, context)
 
 
 def reference(texts: list[str], budget: int) -> tuple[list[bytes], int]:
@@ -81,7 +81,7 @@ def test_the_text_is_rebuilt_from_the_record_alone(texts: list[str], budget: int
     stored = json.loads(json.dumps([context.numbers, context.last_tokens]))
     again = replace(context, numbers=tuple(stored[0]), last_tokens=stored[1])
     tokens._counts.cache_clear()
-    assert shown(haystack, again) == documents
+    assert shown_documents(haystack, again) == documents
 
 
 def test_the_document_that_passes_the_budget_is_cut_and_the_last() -> None:

@@ -24,7 +24,7 @@ DOMAINS = ["news", "conversation", "product_reviews", "incident_reports"]
 )
 def test_a_hundred_plants_of_each_kind(level: int, domain: str) -> None:
     """At each level a domain of its own; the four levels together have all of both."""
-    tally = plants.planted([domain], level, 25, 25)
+    tally = plants.plant_faults([domain], level, 25, 25)
     assert {kind: tally.planted[kind] for kind in plants.KINDS} == dict.fromkeys(plants.KINDS, 25)
     assert (tally.found["removed"], tally.found["leaked"]) == (25, 25), tally.lost
     # A reworded subtopic may keep half of its words, and a query may give away half of an insight.

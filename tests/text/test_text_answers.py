@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.text import UnusableAnswer, final_text, json_value, read_label, read_number, without_thinking
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_label, read_number, remove_thinking
 
 pytestmark = pytest.mark.core
 
@@ -48,22 +48,22 @@ HEADINGS = [
 
 def error_of(text: str) -> str:
     with pytest.raises(UnusableAnswer) as caught:
-        without_thinking(text)
+        remove_thinking(text)
     return caught.value.error
 
 
 @pytest.mark.parametrize(("begin", "end"), [*TAGS, *CHANNELS])
 def test_thinking_before_an_answer_is_removed_and_fails_if_it_does_not_end(begin: str, end: str) -> None:
     for text in (f"{begin}{THOUGHT}{end}{ANSWER}", f"\n{begin}\n{THOUGHT}\n{end}\n\n{ANSWER}<|im_end|>"):
-        assert without_thinking(text) == ANSWER
+        assert remove_thinking(text) == ANSWER
     assert error_of(begin + THOUGHT) == "unfinished_thinking"
-    assert without_thinking(f"{begin}{THOUGHT}{end}") == ""
+    assert remove_thinking(f"{begin}{THOUGHT}{end}") == ""
 
 
 @pytest.mark.parametrize(("begin", "end"), HEADINGS)
 def test_thinking_under_a_heading_ends_at_the_answers(begin: str, end: str) -> None:
-    assert without_thinking(begin + THOUGHT.replace("\n", " ") + end + ANSWER) == ANSWER
-    assert json_value(without_thinking("**Thinking:** Bullet 3?\n" + '{"a": 1}')) == {"a": 1}
+    assert remove_thinking(begin + THOUGHT.replace("\n", " ") + end + ANSWER) == ANSWER
+    assert json_value(remove_thinking("**Thinking:** Bullet 3?\n" + '{"a": 1}')) == {"a": 1}
     assert error_of("**Thinking:** Bullet 3?") == "unfinished_thinking"
 
 
@@ -71,17 +71,17 @@ def test_thinking_under_a_heading_ends_at_the_answers(begin: str, end: str) -> N
 def test_thinking_after_an_answer_or_without_its_beginning_is_removed(begin: str, end: str) -> None:
     block = f"{begin}{THOUGHT}{end}"
     for text in (f"{ANSWER}\n{block}", f"{ANSWER}{block}", block + block + ANSWER, f"{block}{ANSWER}\n{block}"):
-        assert without_thinking(text) == ANSWER
+        assert remove_thinking(text) == ANSWER
     for text in (
         f"{THOUGHT}{end}{ANSWER}",
         f"{THOUGHT}\n{end}\n{ANSWER}",
         f"<answer>\n{ANSWER}\n</answer>",
         f"{begin}{end}{ANSWER}",
     ):
-        assert without_thinking(text) == ANSWER
+        assert remove_thinking(text) == ANSWER
     assert error_of(f"{ANSWER}\n{begin}Wait") == "unfinished_thinking"
-    assert without_thinking(f"{begin}I end with `{end}`, then answer.{end}{ANSWER}") == ANSWER
-    assert without_thinking(f"<reasoning2>{begin}{THOUGHT}{end}").startswith("<reasoning2>")
+    assert remove_thinking(f"{begin}I end with `{end}`, then answer.{end}{ANSWER}") == ANSWER
+    assert remove_thinking(f"<reasoning2>{begin}{THOUGHT}{end}").startswith("<reasoning2>")
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_thinking_after_an_answer_or_without_its_beginning_is_removed(begin: str
     ],
 )
 def test_a_tag_that_the_answer_quotes_is_text(text: str) -> None:
-    assert without_thinking(text) == text
+    assert remove_thinking(text) == text
 
 
 @given(st.text(), st.sampled_from(TAGS))
 def test_an_answer_survives_whatever_is_thought(thought: str, tags: tuple[str, str]) -> None:
     begin, end = tags
-    assert without_thinking(f"{begin}{thought.replace('<', '(')}\n{end}\n{ANSWER}") == ANSWER
+    assert remove_thinking(f"{begin}{thought.replace('<', '(')}\n{end}\n{ANSWER}") == ANSWER
 
 
 def test_cut_and_empty_answers() -> None:
@@ -147,7 +147,7 @@ VALUE = {"a": 'it\'s "x" {1}, [2]', "b": [1, -2.5, None, True], "c": {"d": ""}}
     ],
 )
 def test_an_object_is_read_through_what_models_do_to_it(text: str) -> None:
-    assert json_value(without_thinking(text), "a", "b", "c") == VALUE
+    assert json_value(remove_thinking(text), "a", "b", "c") == VALUE
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_hostile_answers_are_quick() -> None:
         *("4 " + "A" * 100_000 + "!?", "4 " + "A " * 50_000, "a-" * 50_000 + "4", "4 - " + "no " * 30_000, "1. " * 30_000),
     ):
         for read in (
-            without_thinking,
+            remove_thinking,
             read_number,
             lambda text: json_value(text, "a"),
             lambda text: json_value(text.replace("{", "["), kind=list),

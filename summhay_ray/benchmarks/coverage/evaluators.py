@@ -54,8 +54,8 @@ _SHARED = 0.8
 """The share of a reference sentence's content words that a passage must contain to support it alone.
 tools/coverage_evaluators.py checks these thresholds against human annotations; docs/how-to/ethic.md has the results."""
 _LEAST, _NEARLY = 0.3, 0.8
-"""For a sentence that no single passage supports: the share of its words, weighted by rarity, that the best passage must
-contain, and the fraction of that share that other passages must reach."""
+"""If no single passage supports a sentence: the minimum share of its words (weighted by rarity) in the best passage, and the
+minimum for other passages, as a fraction of the best one's share."""
 _NEAR = 0.8
 """The cosine with a reference sentence that a sentence of a passage must reach to support it alone."""
 _LEAST_NEAR, _NEARLY_NEAR = 0.4, 0.9

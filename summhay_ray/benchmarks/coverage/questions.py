@@ -37,7 +37,7 @@ class Question:
     references: tuple[str, ...] = field(default=(), repr=False)
 
 
-def sampled(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]:
+def sample_questions(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]:
     """At most `a_group` questions of each group of items (task and domain), drawn with the seed. Items that several models answer
     count once. Raises SpecError if no item asks about a text."""
     groups: dict[str, list[Item]] = {}
@@ -83,7 +83,7 @@ def split(prompt: str) -> tuple[str, str] | None:
     return prompt[begin:end].strip(), f"{prompt[:begin].strip()}\n{prompt[end:].strip()}".strip()
 
 
-def written(questions: Iterable[Question]) -> bytes:
+def to_json_lines(questions: Iterable[Question]) -> bytes:
     """The questions as JSON lines (ASCII)."""
     return "".join(json.dumps(asdict(question), ensure_ascii=True) + "\n" for question in questions).encode("ascii")
 

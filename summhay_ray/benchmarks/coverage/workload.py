@@ -82,7 +82,7 @@ class ChunkVerdict:
     chunk: Annotated[int, "number of the chunk, from 1"]
     n_chunks: Annotated[int, "chunks of the context"]
     tokens: Annotated[int, "cl100k tokens of the chunk"]
-    needed: Annotated[bool, "an answer has to take the chunk into account"]
+    needed: Annotated[bool, "whether an answer has to take the chunk into account"]
     key: Annotated[str, "the raw answer"]
 
 
@@ -103,7 +103,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         check_models((evaluator.model for evaluator in spec.evaluators), self.own_models, inputs.folder)
         if not inputs.settled:
             other = self.load(inputs.path(spec.of), inputs, spec.overrides)
-            inputs.give(SAMPLED, questions.written(questions.sampled(other, spec.sample, spec.seed)))
+            inputs.give(SAMPLED, questions.to_json_lines(questions.sample_questions(other, spec.sample, spec.seed)))
 
     @functools.cached_property
     def _questions(self) -> Sequence[Question]:
@@ -269,7 +269,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
 
 def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The scores with lost verdicts reported: `n` counts only complete questions, and the floor counts lost verdicts as 0."""
-    # Sorted, since the last digit of a sum of fractions depends on their order.
+    # Sorted, since the last digit of a floating-point sum depends on the order.
     lacking = means.group_by(*by).agg(pl.col("lacks").sum(), pl.col("least").sort().sum())
     counted = scored.join(lacking, on=list(by), how="left")
     floor = pl.coalesce(pl.col("least") / pl.col("n_expected"), "coverage_floor").alias("coverage_floor")

@@ -54,7 +54,7 @@ class _Made:
             shown = context or self.context
             meta = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
             head = (task, self.domain, self.name, f"{self.domain}/{self.name}", shown, prompts.SYSTEM)
-            self.records.append(EthicRecord(*head, prompts.framed(shown, instruction), tuple(answer), meta))
+            self.records.append(EthicRecord(*head, prompts.frame_prompt(shown, instruction), tuple(answer), meta))
 
     def add_recalling(self, what: str, parts: Sequence[str], labels: Sequence[Sequence[str]], by: Mapping[str, Any]) -> None:
         """Add the labels of all chunks, and the record that asks for them."""
@@ -157,7 +157,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         whole = text.text.strip() if source.most_tokens is None else first_tokens(text.text.strip(), source.most_tokens)
         borders = chunks(whole, self.spec.chunk_tokens)
         parts = [prompts.material(whole[begin:end]) for begin, end in borders]
-        context = prompts.headed("Section", parts)
+        context = prompts.join_sections("Section", parts)
         made = self._made(source.domain, text, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         what = "speakers" if source.labels == "speakers" else source.domain if source.domain in prompts.RECALLING else "Books"
         found: Sequence[Sequence[str]] = []
@@ -198,7 +198,9 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, texts, ask)
         word = "Segment" if source.domain == "Law" else "Section"
-        made.add("Summarizing", prompts.SUMMARIZING.format(n=len(texts), word=word), (), context=prompts.headed(word, texts))
+        made.add(
+            "Summarizing", prompts.SUMMARIZING.format(n=len(texts), word=word), (), context=prompts.join_sections(word, texts)
+        )
         others = [other for _, other in self._collections if other is not collection]
         if others:
             # The collection that shares the most documents; one drawn by the seed if none shares any.
@@ -217,7 +219,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         cuts = zip(decision.citing, borders, strict=True)
         parts = [prompts.material(text[begin:end]) for text, cut in cuts for begin, end in cut]
         word = "Segment" if source.domain == "Law" else "Section"
-        context = prompts.headed(word, parts)
+        context = prompts.join_sections(word, parts)
         made = self._made(source.domain, decision, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         if "Recalling" in self.spec.tasks:
             made.add_recalling("Law", parts, await self._labels(parts, "Law", ask), self._by("labeler", self.spec.labeler))
@@ -236,18 +238,19 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
             gold = [f"Segment {number}" for number, text in enumerate(segments, start=1) if TARGET_MARK in text]
             segments = [prompts.material(text.replace(TARGET_MARK, MARK)) for text in segments]
             instruction = f"{prompts.ATTRIBUTING_LAW}{prompts.TARGET}{target}{prompts.EVERY_SEGMENT}"
-            shown = prompts.headed("Segment", segments)
+            shown = prompts.join_sections("Segment", segments)
             made.add("Attributing", instruction, gold or ("None",), context=shown, chunks=cut, **marked_by)
         return made
 
     async def _ask(
         self, stage: str, model: benchmark.ModelSpec, part: str, instruction: str, ask: benchmark.Ask
     ) -> benchmark.RawAnswer:
-        question = [benchmark.system(prompts.SYSTEM), benchmark.user(prompts.framed(part, instruction))]
+        question = [benchmark.system(prompts.SYSTEM), benchmark.user(prompts.frame_prompt(part, instruction))]
         return await ask(stage, question, model=model, prompt_hash=prompts.prompt_hash())
 
     async def _add_question(self, made: _Made, parts: Sequence[str], ask: benchmark.Ask) -> None:
-        """Add a Lookup record: a model writes a question about one part, drawn by the seed; the record asks it of the whole."""
+        """Add a Lookup record. A model writes a question about one part, which the seed draws; the record asks that question
+        about the whole document."""
         assert self.spec.questioner is not None
         number = self._random("question", made.name).randrange(len(parts)) + 1
         reply = await self._ask("question", self.spec.questioner, parts[number - 1], prompts.QUESTION_OF_CHUNK, ask)

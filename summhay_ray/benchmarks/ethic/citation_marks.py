@@ -16,7 +16,7 @@ _OFFICES = frozenset(_OFFICE_WORDS.split())
 """Words in parties' names that identify no one."""
 _LEAST_NAME = 4
 _FULL_FORM = re.compile(r"\sv\.?\s|\(\d{4}\)\Z")
-"""Not in a short form: a party alone, `supra`, or a page after `at`."""
+"""Matches full citations only, not short forms: a party alone, `supra`, or a page after `at`."""
 
 
 def join_citations(text: str) -> str:

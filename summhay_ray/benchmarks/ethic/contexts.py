@@ -20,7 +20,7 @@ _SPARE = 0.995
 Count = Callable[[str], int]
 
 
-def shown(context: str, question: str, how: ContextSpec) -> str:
+def select_context(context: str, question: str, how: ContextSpec) -> str:
     """The part of the context that the strategy keeps, in order, with `GAP` at each omission."""
     if how.strategy == "full":
         return context

@@ -17,7 +17,7 @@ from typing import Any
 
 from summhay_ray.benchmarks.ethic import release_metrics
 from summhay_ray.benchmarks.ethic.release_metrics import Overlap
-from summhay_ray.text import UnusableAnswer, json_value, without_fences, without_thinking
+from summhay_ray.text import UnusableAnswer, json_value, remove_fences, remove_thinking
 
 NONE = "none"
 """The item in an answer or gold list that says that there is nothing to name."""
@@ -57,10 +57,10 @@ _SHUFFLES = 2000
 _ENUMERATED = 7
 
 
-def without_reasoning(text: str) -> str:
+def remove_reasoning(text: str) -> str:
     """The answer without the model's thinking; empty if the thinking does not end."""
     try:
-        return without_thinking(text)
+        return remove_thinking(text)
     except UnusableAnswer:
         return ""
 
@@ -83,7 +83,7 @@ def _item(text: str) -> str:
 
 def _unfenced(text: str) -> str:
     """The answer without code fence lines and without a closing offer of help."""
-    return _CLOSER.sub("", without_fences(text)).strip()
+    return _CLOSER.sub("", remove_fences(text)).strip()
 
 
 def _without_remarks(text: str) -> str:
@@ -116,7 +116,7 @@ def _json_of(text: str) -> Any:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The items in a JSON value: of an object its lists, if any; of an object in a list the first value."""
+    """The items in a JSON value: the lists of an object, if it has any; the first value of each object in a list."""
     if isinstance(value, Mapping):
         lists = [inner for inner in value.values() if isinstance(inner, list | dict)]
         for inner in lists or value.values():

@@ -106,12 +106,12 @@ def material(text: str, ids: bool = False) -> Material:
     return neutral(text, _HEADS_AND_IDS if ids else _HEADS, _SECTION)
 
 
-def headed(word: str, parts: Sequence[str]) -> str:
+def join_sections(word: str, parts: Sequence[str]) -> str:
     """Join the parts, each below a header: `<Section 1>`, `<Section 2>` ..."""
     return "\n\n".join(f"<{word} {number}>\n{part}" for number, part in enumerate(parts, start=1))
 
 
-def framed(context: str, instruction: str) -> str:
+def frame_prompt(context: str, instruction: str) -> str:
     """The whole prompt: the context in the release's frame, then an instruction, such as RECALLING[domain] + CUE."""
     return f"{FRAME}{context}{AFTER}{instruction}"
 

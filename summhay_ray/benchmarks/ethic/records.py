@@ -107,7 +107,7 @@ def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
 
 
 def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
-    """Give the inputs what is not a file of the spec's folder: a file of the hub, our sample, or a run's records."""
+    """Add records from outside the spec's folder to the inputs: a file of the hub, our sample, or a run's records."""
     if isinstance(entry, HubSpec):
         try:
             content = read_file(hub_path(entry.hub, name.rpartition("/")[2], entry.revision))

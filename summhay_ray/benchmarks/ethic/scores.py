@@ -49,7 +49,7 @@ _SAMPLE: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ScoreSettings:
     """Settings of the scores. `reasoning`: strip or keep; `judge`: label of the judge whose ratings are used."""
 
     reasoning: str
@@ -57,7 +57,7 @@ class How:
     seed: int
 
 
-def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
+def score(tables: Tables, how: ScoreSettings) -> dict[str, pl.DataFrame]:
     """Table -> its rows: samples, tasks, overall, outcomes, lengths, coverage, positions, summaries."""
     items = tables["items"]
     samples = _samples(tables, how)
@@ -66,7 +66,7 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
     domains = samples.group_by(*CELL).agg(pl.col("score").mean())
     macro = domains.group_by("task", "model").agg(pl.col("score").mean().alias("macro"))
     overall = _both_readings(samples, ("task", "model"), items).join(macro, on=("task", "model"), how="left")
-    # By length of the prompt (Figure 4): failures count in their bucket; without a known length, in `unknown`.
+    # By length of the prompt (Figure 4). A failure counts in the bucket of its prompt, or in `unknown` if the length is unknown.
     known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
     buckets = pl.col("bucket").cast(pl.Enum([*(name for _, name in BUCKETS), UNKNOWN]))
     return {
@@ -81,7 +81,7 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
     }
 
 
-def by_query(tables: Tables, how: How) -> ByQuery:
+def by_query(tables: Tables, how: ScoreSettings) -> ByQuery:
     """Each model's score on each record, with one figure per task. Summarizing is from 1 to 5, the others are fractions."""
     samples = _samples(tables, how)
     names = sorted(samples.filter(pl.col("score").is_not_null())["task"].unique())
@@ -93,7 +93,7 @@ def by_query(tables: Tables, how: How) -> ByQuery:
     return ByQuery(scores, units, "document", asked)
 
 
-def _samples(tables: Tables, how: How) -> pl.DataFrame:
+def _samples(tables: Tables, how: ScoreSettings) -> pl.DataFrame:
     answers = {row.item_id: row for row in ANSWERS.records(tables[ANSWERS.name])}
     raw = {row["key"]: row for row in tables["raw_answers"].select("key", "text", "finish_reason").iter_rows(named=True)}
     rated: dict[str, list[SectionRating]] = {}
@@ -141,7 +141,7 @@ def _sample(
         zero = LOWEST if row.task == "Summarizing" else 0.0
         scores = {"score": zero, "score_release": zero} if row.outcome == "zero" else {}
         return {**facts, "answer": "over_length", **scores}
-    text = lenient_metrics.without_reasoning(answer["text"]) if reasoning == "strip" else answer["text"]
+    text = lenient_metrics.remove_reasoning(answer["text"]) if reasoning == "strip" else answer["text"]
     if row.task == "Summarizing":
         figures, unparsed = _summarized(row, text, rated)
     else:
@@ -187,7 +187,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
             by_section.setdefault(int(rating.section), []).append(rating.value)
             lengths[int(rating.section)] = rating.summary_tokens
     values = [LOWEST] * len(missing) + [math.fsum(ratings) / len(ratings) for ratings in by_section.values()]
-    # If all ratings of a section failed, the sample has no score: the other sections must not replace it.
+    # If all ratings of one section failed, the sample has no score, since the other sections alone would change it.
     lost = any(said.get(number) and number not in by_section for number in row.sections)
     whole = dict(zip(row.sections, row.section_tokens, strict=True))
     figures: dict[str, Any] = {
@@ -242,7 +242,7 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"model": pl.String, **dict.fromkeys(figures, pl.Float64), "n": pl.Int64})
 
 
-def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
+def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) -> pl.DataFrame:
     """Scores of sections by position and prompt length (Figure 5). A section without a summary gets the lowest score, as in
     the task's score; `missing` is the share of such sections."""
     own = ratings.filter((pl.col("judge") == how.judge) & (pl.col("reading") != "release") & pl.col("value").is_not_null())
@@ -269,7 +269,7 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     return joined.with_columns(shown, off).select(*columns).sort("shown", "fifth")
 
 
-def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
+def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) -> pl.DataFrame:
     """Summarizing by judge, model and domain: mean rating per criterion, mass `outside` the scale, share of `missing` sections,
     and `copied`, the ratio of summary to section length: near 1 is a copy, which no criterion penalizes. `n`: answers; `samples`:
     see `sample_counts`."""

@@ -55,7 +55,8 @@ class Collection:
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
     def common(self, other: Collection, among: Iterable[int]) -> list[int]:
-        """The numbers in `among` of documents that are also in the other collection; across sources only with equal texts."""
+        """The numbers in `among` that belong to documents of the other collection, too. Documents of different sources must have
+        equal texts."""
         there = [number for number in among if number in other.documents]
         if self.source == other.source:
             return there

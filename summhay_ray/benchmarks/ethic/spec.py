@@ -57,7 +57,7 @@ class EthicModel(ModelSpec):
     tasks: list[Task] | None = Field(
         default=None, description="its tasks; null: all, for key-free models those that they can answer"
     )
-    context: ContextSpec = Field(default=ContextSpec(), description="which part of a context it is shown")
+    context: ContextSpec = Field(default=ContextSpec(), description="the part of a context that it is shown")
     tokenizer: str | None = Field(default=None, description="path of its tokenizer.json, from the spec's folder; null: cl100k")
 
     @property
@@ -75,7 +75,7 @@ class EthicJudge(ModelSpec):
     logprobs: int | None = Field(
         default=10, ge=1, le=20, description="number of likeliest first tokens that weight the scores; null: use samples"
     )
-    samples: int = Field(default=5, ge=1, description="answers that are averaged if there are no log probabilities")
+    samples: int = Field(default=5, ge=1, description="number of answers to average if there are no log probabilities")
     sample_temperature: float = Field(default=1.0, ge=0, description="temperature of these samples")
     extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole section")
     role: Literal["user", "system"] = Field(default="user", description="role of the single message; system, as in the release")
@@ -172,7 +172,7 @@ class CitedSource(Strict):
     domain: Text = Field(default="Law", description="its name in tables")
     marks: Literal["patterns", "labeler"] = Field(
         default="patterns",
-        description="how citations of the decision are found: by its exact title and citation, or also by the labeler",
+        description="finds citations of the decision by its exact title and citation, or also by the labeler",
     )
 
 

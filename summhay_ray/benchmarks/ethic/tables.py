@@ -25,7 +25,7 @@ class EthicAnswer:
     ]
     tokens: Annotated[int, "tokens of the whole prompt in the model's tokenizer, before any truncation"]
     shown_tokens: Annotated[int, "tokens of the prompt that was sent; 0 if none was"]
-    truncated: Annotated[bool, "the middle of the context was left out to fit the window"]
+    truncated: Annotated[bool, "whether the middle of the context was left out to fit the window"]
     gold: Annotated[tuple[str, ...], "the record's labels; for Organizing the order, for Summarizing empty"]
     sections: Annotated[tuple[int, ...], "numbers of the context's sections; only for Summarizing"]
     section_tokens: Annotated[tuple[int, ...], "cl100k tokens of these sections"]
@@ -84,5 +84,5 @@ class ChunkLabels:
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
 RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))
 MADE = Table("ethic_records", EthicRecord, ("task", "domain", "record"), texts=("context", "system", "user"))
-"""`run/ID` as data of an ETHIC run reads it."""
+"""Built records; `run/ID` in `data` of an ETHIC run reads this table."""
 LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"), texts=("text",))

@@ -19,7 +19,7 @@ from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record, load_records
 from summhay_ray.benchmarks.ethic.spec import EthicJudge, EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.benchmarks.rating import RatingTable, panel_rated
+from summhay_ray.benchmarks.rating import RatingTable, rate_by_panel
 from summhay_ray.judge import Rating
 from summhay_ray.local_models import check_models
 from summhay_ray.outcome import Answer, Failed, Outcome
@@ -48,7 +48,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         super().__init__(spec, inputs)
         check_models((model.model for model in (*spec.models, *spec.raters)), self.own_models, inputs.folder)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
-        self._how = scores.How(spec.reasoning, spec.judges[0].label, spec.seed)
+        self._how = scores.ScoreSettings(spec.reasoning, spec.judges[0].label, spec.seed)
         self._by_label = {model.label: model for model in spec.models}
         self._tokenizers = {model.tokenizer: inputs.text(model.tokenizer) for model in spec.models if model.tokenizer}
         for path, content in self._tokenizers.items():
@@ -96,7 +96,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
                 if self.spec.over_length == "truncate-middle":
                     room += ", and no room is left for the context; lower max_tokens, or raise context_window"
                 raise benchmark.NoReply("answer", Failed("context_window", room))
-            # A call needs a name, since a model may be its own judge. The scripts read the thinking, too.
+            # The stage distinguishes the calls of a model that is its own judge. The scripts score the thinking, too.
             messages = [*([system(prompt.system)] if prompt.system else []), user(prompt.user)]
             reply = await ask("answer", messages, model=model, keep_thinking=True)
         except benchmark.NoReply as none:
@@ -112,7 +112,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         """The model's prompt; empty if it is too long and the spec does not say to truncate it."""
         name = model.tokenizer or ""
         count = contexts.counter(self._tokenizers.get(name, ""), name)
-        shown = contexts.shown(record.context, record.question, model.context)
+        shown = contexts.select_context(record.context, record.question, model.context)
         texts = self._texts(record, shown)
         tokens = sum(map(count, texts))
         window = self.models.settings()[model.model].context_window
@@ -159,7 +159,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
     async def _rate(
         self, item: benchmark.Item, record: Record, reply: benchmark.RawAnswer, ask: benchmark.Ask
     ) -> list[SectionRating]:
-        text = lenient_metrics.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
+        text = lenient_metrics.remove_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
         rated = lenient_metrics.rated_pairs(record.user, record.context, record.domain, text, reply.text)
         numbers = [str(number) for number in lenient_metrics.sections(record.context)]
         place = {number: index / max(1, len(numbers) - 1) for index, number in enumerate(numbers)}
@@ -168,7 +168,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
             async def alone(single: EthicJudge) -> Outcome[Rating]:
                 return await rate(self._criteria[name], pair.section, pair.summary, single, self.models.sampling(single), ask)
 
-            outcome: Outcome[Rating] = await panel_rated(judge, judge.members, alone)
+            outcome: Outcome[Rating] = await rate_by_panel(judge, judge.members, alone)
             released = None if judge.members else released_value(ask.raw.get(outcome.key))
             where = place.get(next(iter(lenient_metrics.numbers_of(pair.number)), ""), 0.0)
             head = (item.id, judge.label, pair.number, pair.reading, where, name)

@@ -89,7 +89,7 @@ class RaterComparison:
 def compare_raters(
     rates: RatingTable, run: RunStore, raters: Sequence[str] = (), against: RunStore | None = None
 ) -> RaterComparison:
-    """Compare two raters of a run or, with `against`, a rater of `run` with one of that run. `raters` may be omitted if only one
+    """Compare two raters of a run or, with `against`, a rater of `run` with one of `against`. `raters` may be omitted if only one
     pair is possible, or exactly one name is in both runs. Raises UserError, with the raters, if they cannot be determined or
     rated no text in common."""
     runs = (run, against or run)

@@ -240,7 +240,7 @@ def _correlations(task: Task) -> Iterator[dict[str, Any]]:
             "on_front": (column.method, column.budget) in on_front,
             "documents": len(there),
             "n": column.found.n if task.boot else sum(rating is not None for rating in column.ratings),
-            # If some pairs have human scores, the others are not expected to correlate.
+            # If only some pairs have human scores, the others are not counted as missing.
             "n_expected": len(task.scored) if task.boot else len(column.ratings),
             "reason": column.found.reason,
         }
@@ -272,7 +272,7 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
                         between = task.boot.interval(first.drawn[name] - second.drawn[name])
                         ends = (between.low, between.high) if between else (None, None)
                         row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
-                # Where Pearson is undefined, only the first level has a row.
+                # If Pearson is undefined, write a row for the first level only.
                 if level == LEVEL_NAMES[0] or "pearson" in row:
                     yield row
 

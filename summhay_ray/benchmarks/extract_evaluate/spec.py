@@ -10,7 +10,7 @@ from summhay_ray import extract as extracts
 from summhay_ray import judge
 from summhay_ray.benchmark import Strict, Text
 from summhay_ray.benchmarks.extract_evaluate.metrics import METRICS, make_metric
-from summhay_ray.benchmarks.rating import Rater, checked
+from summhay_ray.benchmarks.rating import Rater, as_value_error
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import UserError
 
@@ -31,7 +31,7 @@ def _metric(value: Any) -> Any:
 
 
 class CriterionSpec(Strict):
-    """What is rated: a criterion of the paper, or your own with its prompt."""
+    """A criterion to rate: one of the paper's, or your own with its prompt."""
 
     name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or your own, with scale and prompt")
     human: str = Field(default="", description="the field of `scores` with the human scores; empty: the criterion's name")
@@ -58,7 +58,7 @@ class CriterionSpec(Strict):
         """The scale: the spec's, else the criterion's own."""
         return judge.Scale(*self.scale) if self.scale else judge.criteria()[self.name].scale
 
-    def made(self, prompt: str) -> judge.Criterion:
+    def make(self, prompt: str) -> judge.Criterion:
         """The criterion. `prompt`: the text of its prompt file; empty: ours. Raises ValueError if a placeholder is missing."""
         own = judge.criteria().get(self.name)
         text = prompt or (own.prompt if own else "")
@@ -80,7 +80,7 @@ class MetricSpec(Strict):
     def _makes(self, info: ValidationInfo) -> MetricSpec:
         # A stored run's spec has a validation context, and imports no user code.
         if not info.context or ":" not in self.metric:
-            checked(make_metric, self.metric, self.model)
+            as_value_error(make_metric, self.metric, self.model)
         return self
 
 
@@ -111,7 +111,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
         default=["whole", "release"],
         description="the source without extraction: whole, and as the paper's code cuts it (by characters in place of tokens)",
     )
-    full_tokens: int = Field(default=8000, ge=1, description="full: release cuts the source of longer prompts, in tokens")
+    full_tokens: int = Field(default=8000, ge=1, description="most tokens of a prompt with full: release, which cuts the source")
     models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of its model")
     raters: list[Rater] = Field(min_length=1, description="the models that rate")
     metrics: list[MetricEntry] = Field(default=[], description="baselines for the raters: rouge-1, bertscore, bartscore, ...")

@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, CriterionSpec, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, rated, sample_counts, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, rate_text, sample_counts, shown_of
 from summhay_ray.benchmarks.retrieval import NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import SpecError, UserError
@@ -105,7 +105,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         super().__init__(spec, inputs)
         try:
             self.criteria = {
-                criterion.name: criterion.made(inputs.text(criterion.prompt) if criterion.prompt else "")
+                criterion.name: criterion.make(inputs.text(criterion.prompt) if criterion.prompt else "")
                 for criterion in spec.criteria
             }
         except ValueError as error:
@@ -272,7 +272,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         else:
             shown = extracts.text_of(pair.source, ask.prepared, self._script)
         values = {"SOURCE": shown, "SUMMARY": pair.summary}
-        outcome = await rated(self, ask, "rate", rater, criterion, values, self.spec.compat)
+        outcome = await rate_text(self, ask, "rate", rater, criterion, values, self.spec.compat)
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome)
             return {}
@@ -350,7 +350,9 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         results = super().results(tables)
         spec = self.spec.model_copy(update={"script": self._script})
-        found = spec.tells_foreign("sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values()))
+        found = spec.warn_of_foreign(
+            "sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values())
+        )
         return replace(results, warnings=(*results.warnings, *found))
 
     def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ class Measure:
         """Whether the free judge sees all insights of a summary at once -> its ratings of each summary's insights."""
 
     def row(self, judge: BenchJudge, ask: AskJudge) -> BenchRow:
-        judged = self.judged(judge, self.all, ask)
+        judged = self.outcomes_of(judge, self.all, ask)
         outcomes = [[row[place] for place in wanted] for row, wanted in zip(judged.outcomes, self.all, strict=True)]
         verdicts = [[outcome.value if isinstance(outcome, Answer) else None for outcome in row] for row in outcomes]
         missing = [outcome for row in outcomes for outcome in row if not isinstance(outcome, Answer)]
@@ -64,7 +64,7 @@ class Measure:
             bias=bias and replace(bias, names=_names(judge), source=source),
         )
 
-    def judged(self, judge: BenchJudge, wanted: Wanted, ask_judge: AskJudge) -> Judged:
+    def outcomes_of(self, judge: BenchJudge, wanted: Wanted, ask_judge: AskJudge) -> Judged:
         """The outcomes of a judge for the wanted insights. A cascade passes on the least certain insights of the whole file."""
         parts: list[Judged] = []
 
@@ -96,7 +96,7 @@ class Measure:
         outcomes: Outcomes = [{} for _ in wanted]
         for (summary, place), outcome in zip(pairs, run_loop(lambda: composed.judge(judge.named, pairs)), strict=True):
             outcomes[summary][place] = outcome
-        # The cost is unknown if that of any part is, and estimated if that of any part is.
+        # One part of unknown cost makes the cost unknown; one part of estimated cost makes it an estimate.
         micros = [part.micros for part in parts if part.micros is not None]
         known = sum(micros) if len(micros) == len(parts) else None
         sources = {part.source for part in parts}
@@ -116,7 +116,7 @@ class Measure:
             return Judged(outcomes, bench.stored_micros(key, self._summaries, verdicts, wanted), "estimated")
         if not is_free(named):
             return ask(judge, named, wanted)
-        # If it sees all insights of a summary at once, all of them count as its input, as in a run.
+        # A judge that sees all insights of a summary at once gets all of them, as in a run.
         together = named.kind == "offline"
         if together not in self._free:
             if self._held_out:

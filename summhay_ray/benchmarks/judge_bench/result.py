@@ -36,7 +36,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class PanelVotes:
-    """How the members of a panel agree on the insights that all of them judged."""
+    """The agreement of a panel's members on the insights that all of them judged."""
 
     members: int
     n: int

@@ -106,7 +106,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
 
     @functools.cached_property
     def parts(self) -> Sequence[tuple[BenchJudge, Named, result.Wanted]]:
-        """The parts of judges that are asked: the judge, the part, and the insights of each summary that it is asked about."""
+        """(Judge, the part of it to ask, the insights of each summary to ask about), for every part that needs a call."""
         found: list[tuple[BenchJudge, Named, result.Wanted]] = []
 
         def collect(judge: BenchJudge, leaf: Named, wanted: result.Wanted) -> result.Judged:
@@ -116,7 +116,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
 
         for judge in self._known.judges:
             if any(map(is_asked, judge.named.leaves())):
-                self._measure.judged(judge, self._measure.all, collect)
+                self._measure.outcomes_of(judge, self._measure.all, collect)
         return found
 
     def items(self) -> Iterator[benchmark.Item]:
@@ -194,12 +194,12 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         costs: dict[str, dict[str, int]] = {}
         for answer in ANSWERS.records(tables[ANSWERS.name]):
             costs.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
-        return self.measured(outcomes, costs)
+        return self.figures_of(outcomes, costs)
 
     def report(self, scores: result.BenchResult) -> Sequence[benchmark.Section]:
         return scores.sections
 
-    def measured(
+    def figures_of(
         self, outcomes: ItemOutcomes, costs: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     ) -> result.BenchResult:
         """The figures of all judges, from the outcomes of the items.
@@ -255,7 +255,7 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
     known = {name: value for name, value in fields.items() if name not in ELSEWHERE}
     own = {"kind": JudgeBench.kind, "file": str(path.absolute()), "names": list(names), "held_out": options.held_out}
     spec = JudgeBenchSpec.parse({**known, **own}, where)
-    # Limits and budgets that a bench does not use do not count: those of other stages and of summarizers.
+    # Ignore limits and budgets that a bench does not use: those of other stages and of summarizers.
     listed = fields.get("summarizers")
     entries = listed if isinstance(listed, list) else []
     summarizers = {str(entry.get("model") if isinstance(entry, Mapping) else entry) for entry in entries}
@@ -268,12 +268,12 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
     kept["stage_budgets_usd"] = {stage: usd for stage, usd in spec.stage_budgets_usd.items() if stage not in others}
     judges = spec.model_copy(update={**kept, "file": "" if options.untrusted else spec.file})
     judges.check(where, [stage.name for stage in JudgeBench.stages], folder if options.untrusted else None)
-    # The reader reports other problems with the file.
+    # Other problems are reported when the file is read.
     if not path.exists():
         raise SpecError(f"{path}: no such file; give a file of annotated summaries")
     inputs = benchmark.Inputs(folder, untrusted=options.untrusted)
     if options.untrusted:
-        # The user named the annotations on the command line.
+        # The annotations may be outside the spec's folder, since the user named them on the command line.
         inputs.give(spec.file, benchmark.Inputs(folder).read(spec.file))
     workload = JudgeBench(spec, inputs)
     try:
@@ -284,7 +284,7 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
     return workload
 
 
-def without_asking(workload: JudgeBench) -> ItemOutcomes | None:
+def free_outcomes(workload: JudgeBench) -> ItemOutcomes | None:
     """The outcomes of all items if none needs a model (user-defined judges run again each time, and nothing is stored), else
     None."""
     requests: list[benchmark.Request] = []
@@ -295,7 +295,7 @@ def without_asking(workload: JudgeBench) -> ItemOutcomes | None:
 
     async def try_items() -> ItemOutcomes | None:
         items = list(workload.items())
-        # Try the first item alone: most judges that call models do so immediately.
+        # Try the first item alone: a judge that calls models usually does so at once, and then nothing else needs to run.
         first = [await workload.judged(item, never) for item in items[:1]]
         rest = [] if requests else await asyncio.gather(*(workload.judged(item, never) for item in items[1:]))
         return None if requests else {item.id: outcomes for item, outcomes in zip(items, [*first, *rest], strict=True)}

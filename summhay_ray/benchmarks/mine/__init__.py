@@ -1,7 +1,7 @@
 """Benchmark mine: makes a haystack from your own documents with `summhay_ray.mine`, and asks models where the spec names them."""
 
 from summhay_ray.benchmarks.mine.carrying import carry_over
-from summhay_ray.benchmarks.mine.check import GoldPair, drawn_pairs, write_pairs
+from summhay_ray.benchmarks.mine.check import GoldPair, draw_pairs, write_pairs
 from summhay_ray.benchmarks.mine.files import check_files, read_mined, write_haystack
 from summhay_ray.benchmarks.mine.review import accept_sheet, keep_answers, write_review
 from summhay_ray.benchmarks.mine.spec import MineSpec
@@ -14,7 +14,7 @@ __all__ = [
     "accept_sheet",
     "carry_over",
     "check_files",
-    "drawn_pairs",
+    "draw_pairs",
     "haystack_of",
     "keep_answers",
     "read_mined",

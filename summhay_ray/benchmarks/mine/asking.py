@@ -1,4 +1,4 @@
-"""The mining steps that ask a model: where the free path is unsure, or words an insight worse."""
+"""The mining steps that ask a model, because the free path is unsure or words an insight worse."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class AskedSteps:
                     raise Unreadable(reply, "a string for each number")
                 for number, place in zip(numbers, places, strict=True):
                     words = said[number].strip()
-                    # A quotation that the document does not contain decides nothing: the pair stays as uncertain as before.
+                    # If the document does not contain the quotation, the pair stays uncertain.
                     if not words or is_quoted(words, text):
                         decided[place, document] = words, reply.key
             except NoReply as none:
@@ -140,7 +140,7 @@ class AskedSteps:
         texts: set[str] = set()
         kept = []
         for old, new in zip(mined, worded, strict=True):
-            # If a model words two insights alike, they keep their own sentences: their ids are hashes of the texts.
+            # If a model gives two insights the same words, keep their original sentences, since ids are hashes of the texts.
             kept.append(old if new.text in texts else new)
             texts.add(new.text)
         return kept

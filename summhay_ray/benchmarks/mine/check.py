@@ -30,7 +30,7 @@ class GoldPair:
     evidence: str
 
 
-def drawn_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[GoldPair]:
+def draw_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[GoldPair]:
     """Draw `n` unchecked gold pairs at random. Raises UserError if there are none."""
     texts = {document["document_id"]: document["document_text"] for document in raw["documents"]}
     seen = {(pair["insight_id"], pair["document_id"]) for pair in _kept(raw)}

@@ -66,7 +66,7 @@ def check(document: str, statements: Sequence[str]) -> str:
 
 
 def insight(sentences: Sequence[str]) -> str:
-    """What some sentences have in common."""
+    """The insight that some sentences have in common."""
     return fill(_INSIGHT, {"[[SENTENCES]]": Material("\n".join(f"- {inline(sentence)}" for sentence in sentences))})
 
 

@@ -158,7 +158,7 @@ class Mine(Benchmark[MineSpec]):
         self.name: str = held["name"]
         self._sources = [Source(*row) for row in held["documents"]]
         self._unread = [Unread(*row) for row in held["unread"]]
-        # If a model joins different wordings, two documents are enough for a group: the model may join it with another.
+        # If a model groups wordings, keep groups of two documents: the model may join them with others.
         self._least = 2 if spec.models.group else spec.min_documents
 
     @functools.cached_property
@@ -175,7 +175,7 @@ class Mine(Benchmark[MineSpec]):
         return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
 
     def items(self) -> Iterator[Item]:
-        """See `Workload`: the folder."""
+        """See `Workload`: one item, the folder."""
         sizes = {"documents": len(self._sources), "unread": len(self._unread)}
         yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self._sources))
 
@@ -190,7 +190,7 @@ class Mine(Benchmark[MineSpec]):
         asking = AskedSteps(self.spec.models, self._sources, ask)
         claims = await asking.claims() if "claim" in models else {}
         if ask.over_budget:
-            # Later steps would ask about some claims now, and about all of them again later.
+            # Stop here: later steps would now ask about some claims only, and later again about all.
             return {}
         mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)

@@ -259,7 +259,7 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
 
     if len(similarity) < 2:
         return [(row,) for row in range(len(similarity))]
-    # fcluster admits distances equal to its bound; the next smaller number excludes them.
+    # fcluster accepts distances equal to its bound, so pass the next smaller number.
     labels = fcluster(_tree(similarity), math.nextafter(1.0 - threshold, -1.0), criterion="distance")
     linked = _groups(labels.tolist(), range(len(similarity)))
     parts = sorted(part for cluster in linked for part in _halve(similarity, cluster, most))

@@ -60,7 +60,7 @@ class Collection:
     attribution: str = ""
     """Source and licence of the texts, shown in reports and exports."""
     n_dropped: int = 0
-    """How many blank documents were removed."""
+    """Number of blank documents that were removed."""
     warnings: tuple[str, ...] = ()
 
     def of_splits(self, splits: Sequence[str] | None) -> Collection:
@@ -74,7 +74,7 @@ class Collection:
                 )
         return self if splits is None else replace(self, queries=tuple(query for query in self.queries if query.split in splits))
 
-    def without_blank(self) -> Collection:
+    def drop_blank(self) -> Collection:
         """The collection with its blank documents removed, from `gold` too."""
         blank = {document.document_id for document in self.documents if document.blank}
         kept = tuple(document for document in self.documents if not document.blank)
@@ -160,7 +160,7 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
+def check_collection(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
     """A collection with warnings about its flaws. Raises ValueError for a duplicate id, a query that is too long, or no
     documents."""
     for what, ids in (

@@ -10,7 +10,7 @@ from typing import Any
 from summhay_ray.benchmark import Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
-from summhay_ray.benchmarks.rating import panel_rated, shown_with_savings
+from summhay_ray.benchmarks.rating import rate_by_panel, shown_with_savings
 from summhay_ray.encoders import find_model, find_reachable
 from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, rouge
@@ -82,7 +82,7 @@ async def _rate(
                 shown = shown_with_savings(ask, "rate", rater, criterion(name), texts, geval.extract)
                 return await rate_text(criterion(name), shown, rater, ask.of("rate"))
 
-        outcome = await panel_rated(geval.geval, geval.geval.members, alone)
+        outcome = await rate_by_panel(geval.geval, geval.geval.members, alone)
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome, judge=geval.geval.label, insight_id=f"{name}/{place}")
             return None

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, checked
+from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, check_collection
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json, real_path
 from summhay_ray.retrieve import read_beir, read_beir_qrels, run_lines
@@ -73,7 +73,7 @@ def read_collection(folder: Path, called: str) -> Collection:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the files are, in the folder that the spec names. Raises UserError for a link that leads out of that folder."""
+    """The folder of the files, in the folder that the spec names. Raises UserError for a link that leads out of that folder."""
 
     path: Path
     named: Path
@@ -102,7 +102,7 @@ def _meetings(place: _Place, called: str) -> Collection:
         fields = _object(value, where)
         text, answer = (_field(str, fields, name, where) for name in ("query", "answer"))
         queries.append(Query(query_id, text, (answer,), _texts(fields, "meetings_list", where), split_of[query_id]))
-    return checked(called, _text_files(place), queries, MEETINGS)
+    return check_collection(called, _text_files(place), queries, MEETINGS)
 
 
 def meeting_splits(query_ids: Sequence[str]) -> Mapping[str, str]:
@@ -148,7 +148,7 @@ def _stories(place: _Place, called: str) -> Collection:
             ]
             query_id = f"{passage}-{fields.get('question_number', number)}"
             queries.append(Query(query_id, _field(str, fields, "question_text", where), tuple(responses), names, split_of[title]))
-    return checked(called, documents, queries, STORIES)
+    return check_collection(called, documents, queries, STORIES)
 
 
 def _beir(place: _Place, called: str) -> Collection:
@@ -173,7 +173,7 @@ def _beir(place: _Place, called: str) -> Collection:
         # A query without gold documents is in no file of the qrels.
         split = split_of.get(query.query_id) or query.split
         queries.append(Query(query.query_id, query.text, query.references, gold.get(query.query_id, ()), split))
-    return checked(called, documents, queries)
+    return check_collection(called, documents, queries)
 
 
 def _own(place: _Place, called: str) -> Collection:
@@ -188,7 +188,7 @@ def _own(place: _Place, called: str) -> Collection:
         queries.append(Query(query_id, text, references, gold, split))
     licence = next((name for name in ("LICENSE", "LICENSE.txt", "ATTRIBUTION") if place.has(name)), None)
     attribution = " ".join(_decoded(place.read(licence), licence).split()) if licence else ""
-    return checked(called, _text_files(place), queries, attribution)
+    return check_collection(called, _text_files(place), queries, attribution)
 
 
 def _text_names(place: _Place) -> list[str]:
@@ -240,7 +240,7 @@ def _json(content: bytes, where: str) -> Any:
 
 def _decoded(content: bytes, where: str) -> str:
     try:
-        # The same text on every system: no byte order mark, and \n as the only line break.
+        # Without a byte order mark, and with \n as the only line break, the text is the same on every system.
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise ValueError(f"{where}: is not UTF-8 text") from None

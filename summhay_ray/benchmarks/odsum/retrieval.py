@@ -16,14 +16,14 @@ from summhay_ray.benchmarks.retrieval import RANKING_TABLES, Retrievers, own_cod
 from summhay_ray.metrics import retrieval_scores
 
 RETRIEVE = "retrieve"
-"""The stage to which items fail when their retriever raises."""
+"""The stage in failures of a retriever."""
 Rankings = Mapping[str, Sequence[retrieve.Ranked]]
 """Query id -> its ranking."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCollection:
-    """A collection, as a spec's retrievers rank it."""
+    """A collection, with the rankings of a spec's retrievers."""
 
     collection: Collection
     retrievers: Retrievers
@@ -36,7 +36,7 @@ class RankedCollection:
 
     def is_oracle(self, retriever: str) -> bool:
         # Stored runs are read without the user's code.
-        return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.made(retriever), retrieve.Oracle)
+        return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.retriever(retriever), retrieve.Oracle)
 
     def rankings(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
         """See `rankings_by_query`. The oracle's rankings contain only gold documents."""

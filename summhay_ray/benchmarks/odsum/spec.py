@@ -59,7 +59,9 @@ class GevalSpec(Strict):
         default=None, ge=1, le=20, description="weigh the scale by this many top log probabilities instead of sampling"
     )
     over: Over = Field(default="best", description="over several references: the best for each query and criterion, or the mean")
-    criteria: list[Literal["consistency", "relevance"]] = Field(default=["consistency", "relevance"], min_length=1)
+    criteria: list[Literal["consistency", "relevance"]] = Field(
+        default=["consistency", "relevance"], min_length=1, description="what is rated"
+    )
     extract: ExtractSpec | None = Field(default=None, description="shorten each reference to an extract before rating")
 
     @model_validator(mode="after")

@@ -87,7 +87,7 @@ class Odsum(OnCollection[OdsumSpec]):
 
     @functools.cached_property
     def collection(self) -> Collection:
-        collection = self._whole.without_blank() if self.spec.drop_blank else self._whole
+        collection = self._whole.drop_blank() if self.spec.drop_blank else self._whole
         try:
             return collection.of_splits(self.spec.splits)
         except ValueError as error:
@@ -120,7 +120,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 **{name: measures.criterion(name).prompt_hash for name in measures.CRITERIA},
             },
             **({"bertscore": weights} if weights else {}),
-            # Cutting the oracle at k identifies other runs.
+            # Runs that cut the oracle at k have another identity.
             **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
 
@@ -144,7 +144,7 @@ class Odsum(OnCollection[OdsumSpec]):
                     yield benchmark.Item(f"retrieve/{retriever}/{query.query_id}", data=data, source=retriever)
             elif not asked:
                 yield benchmark.Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
-            # Query by query: their prompts share documents, whose sentences and token counts are cached for a while.
+            # Go query by query: the prompts of a query share documents, whose sentences and token counts are cached for a while.
             for query in self.collection.queries:
                 for k in self._ranked.cuts(retriever):
                     for place, summarizer in asked:
@@ -348,7 +348,7 @@ class Odsum(OnCollection[OdsumSpec]):
         if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
             summaries = tables.run.table("odsum_summaries").select("query_id", "text").iter_rows()
             texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
-            found += self.spec.tells_foreign("rouge: summaries with their references", texts)
+            found += self.spec.warn_of_foreign("rouge: summaries with their references", texts)
         return replace(
             results,
             make_details=lambda: {**results.details, "cut_texts": retrieval.cut_texts(tables.run)},

@@ -46,7 +46,7 @@ class RejudgeSpec(JudgingSpec):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How many insights a cascade sends to its paid judge, and how uncertain those and the others are."""
+    """The number of insights that a cascade sends to its paid judge, and the uncertainty of these and of the others."""
 
     judge: str
     share: float
@@ -133,7 +133,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return {
             "kind": self.kind,
             "of": self.spec.of,
-            "judges": sorted(identity for _, identity in self.entries.recorded()["judges"]),
+            "judges": sorted(identity for _, identity in self.entries.record_fields()["judges"]),
         }
 
     def items(self) -> Iterator[benchmark.Item]:
@@ -211,7 +211,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return {
             "of": self.spec.of,
             "spec": self.spec.model_dump(mode="json"),
-            **self.entries.recorded(),
+            **self.entries.record_fields(),
             **fields_of_haystacks(self.judged.run.record),
         }
 
@@ -305,7 +305,7 @@ def load_rejudge(run: benchmark.RunStore, request: RejudgeRequest) -> Rejudge:
 
 
 def free_of(workload: Rejudge) -> Rejudge:
-    """The rejudge of the same summaries by the free judge, as a cascade needs it."""
+    """The rejudge of the same summaries by the free judge, for a cascade."""
     shared = {name: getattr(workload.spec, name) for name in ("workers", "executor") if getattr(workload.spec, name) is not None}
     fields = {"kind": Rejudge.kind, "of": workload.spec.of, "judges": ["offline"], **shared}
     spec = RejudgeSpec.parse({**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")

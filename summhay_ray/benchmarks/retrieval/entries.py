@@ -69,7 +69,7 @@ def _entry(value: Any) -> Any:
     try:
         return KINDS[heads[0]].parse(value, f"{{{heads[0]}: ...}}")
     except SpecError as error:
-        # The caller adds the entry's place in the spec.
+        # The caller adds the location of the entry to the message.
         raise ValueError(str(error)) from error
 
 
@@ -99,7 +99,7 @@ class OracleEntry(Entry):
 
 
 class ChunksEntry(Strict):
-    """How documents are split into pieces for embedding."""
+    """The splitting of documents into pieces for embedding."""
 
     tokens: int = Field(ge=1, description="cl100k tokens per piece")
     overlap: int = Field(default=0, ge=0, description="tokens shared by neighbouring pieces")
@@ -145,7 +145,7 @@ class ServiceEntry(Entry, Reach):
     @model_validator(mode="before")
     @classmethod
     def _price_is_whole(cls, fields: Any) -> Any:
-        """The fields. These services have no output tokens, so a price may omit that of output tokens."""
+        """The fields. A price may omit output tokens, since these services have none."""
         price = fields.get("price") if isinstance(fields, Mapping) else ""
         if price is None and cls.free:
             return {**fields, "price": 0}
@@ -178,7 +178,7 @@ class EmbedEntry(ModelEntry):
     embed: Text = Field(description="model name or folder")
     query_prefix: str = Field(default="", description="text put before every query")
     document_prefix: str = Field(default="", description="text put before every document or piece")
-    chunks: ChunksEntry | None = Field(default=None, description="how to split documents; null: each is embedded as one text")
+    chunks: ChunksEntry | None = Field(default=None, description="pieces of documents; null: each is embedded as one text")
     similarity: retrieve.Similarity = Field(default="cosine", description="similarity of two vectors: cosine or dot")
     dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, if it offers a choice")
 
@@ -331,7 +331,7 @@ def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
 
 
 def service_of(entry: str | Entry) -> ModelSpec | None:
-    """How to call the service of an entry; None if it has none, or a model that runs in this process."""
+    """The settings for calling an entry's service; None if it has none, or a model that runs in this process."""
     if entry == "rerank3":
         return Reranker(model=retrieve.RERANK3, temperature=None, max_tokens=1)
     if isinstance(entry, SearchEntry):

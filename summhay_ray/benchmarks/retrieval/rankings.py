@@ -32,7 +32,7 @@ class Retrieved:
     gold: Mapping[str, float]
     """Document id -> grade; queries without a judged document are not measured."""
     shown: int | None = None
-    """How many first documents fit into the token budget; None without a budget."""
+    """Number of first documents that fit into the token budget; None without a budget."""
     tokens: int | None = None
     """Tokens of the documents shown."""
     ordered: bool = True
@@ -114,8 +114,8 @@ def ranking_rows(
 
 
 def cut_texts(run: RunStore) -> list[dict[str, Any]]:
-    """A row per retriever and model: number of texts, number that the model cut, and tokens cut, over all corpora; if a service
-    is asked query by query, of the query with the most."""
+    """A row per retriever and model: number of texts, number that the model cut, and tokens cut, over all corpora. A service that
+    is asked query by query is represented by the query with the most cut tokens."""
     if CUT_TEXTS.name not in run.declared:
         return []
     by, figures = ["retriever", "model"], [pl.col(name) for name in ("texts", "cut", "tokens")]
@@ -139,7 +139,7 @@ def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
     for piece in tables.pieces("ranked", ["document_id"]):
         for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
             yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)
-    # A retriever may rank no document.
+    # A ranking may be empty.
     for retrieved in by_corpus.values():
         yield from _of_corpus(retrieved, None, deepest)
 
@@ -193,7 +193,7 @@ def retrieval_table(
     figures: dict[str, Any] = {f"{measure}{end}": pl.Float64 for measure in MEASURES for end in ("", "_low", "_high")}
     figures |= {f"{measure}_reason": pl.String for measure in MEASURES}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
-    # An unordered ranking does not lack the measures of the order.
+    # Measures that need an order are not missing from unordered rankings.
     due = {name: pl.col(name).is_not_null() | (pl.col("n") == 0) for name in MEASURES}
     floors = [pl.when(is_due).then(floor_of(name)).alias(f"{name}_floor") for name, is_due in due.items()]
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(floors)

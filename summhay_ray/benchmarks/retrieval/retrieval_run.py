@@ -59,7 +59,7 @@ class RetrievalFields(OfWordsSpec):
 BATCH_SIZE = 250
 """Queries that a retriever ranks and stores together."""
 STAGE = "retrieve"
-"""The stage to which items fail when their retriever raises."""
+"""The stage in failures of a retriever."""
 _UNSAFE = re.compile(r"[^\w.+,()-]+")
 
 S = TypeVar("S", bound=RetrievalFields)
@@ -108,7 +108,7 @@ class Retrieving(benchmark.Benchmark[S]):
             "corpora": sorted(self.corpora.queries()),
             "retrievers": self.retrievers.identities(),
             **{name: getattr(self.spec, name) for name in names},
-            **_filled(qrels=self.corpora.relevance(), queries=queries),
+            **_with_values(qrels=self.corpora.relevance(), queries=queries),
         }
 
     def items(self) -> Iterator[benchmark.Item]:
@@ -116,20 +116,20 @@ class Retrieving(benchmark.Benchmark[S]):
         called."""
         known = functools.cache(self.retrievers.identity)
         for corpus_id, queries in self.corpora.queries().items():
-            # The spec's qrels may judge none of a haystack's queries.
+            # A haystack may have no query that the spec's qrels judge.
             if not queries:
                 continue
-            judged = _filled(qrels=self.corpora.relevance(), queries=self.corpora.queries_identity(corpus_id))
+            judged = _with_values(qrels=self.corpora.relevance(), queries=self.corpora.queries_identity(corpus_id))
             for retriever in self.retrievers:
                 content = {"corpus": corpus_id, "retriever": known(retriever), "seed": self.spec.seed}
                 content |= {"depth": self.spec.depth, "token_budget": self.spec.token_budget, **judged}
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.retrievers.asking:
-                    # Only a retriever with `rank` ranks query by query, so that its rankings need not be in memory together.
-                    # User-defined code is not asked, since stored runs are read without it.
+                    # A retriever with `rank` ranks query by query, so its items can be small. User-defined retrievers get one
+                    # item: stored runs are read without their code.
                     own = own_code([self.retrievers[retriever]])
-                    n = 1 if own or not hasattr(self.retrievers.made(retriever), "rank") else -(-len(queries) // BATCH_SIZE)
+                    n = 1 if own or not hasattr(self.retrievers.retriever(retriever), "rank") else -(-len(queries) // BATCH_SIZE)
                     for place in range(n):
                         share = {} if n <= 1 else {"share": [place, n]}
                         item_id = source if n <= 1 else semantic_hash({**content, **share})[:32]
@@ -224,7 +224,7 @@ class Retrieving(benchmark.Benchmark[S]):
         return [*super().own_code(), *own_code(self.spec.retrievers)]
 
 
-def _filled(**fields: Any) -> dict[str, Any]:
+def _with_values(**fields: Any) -> dict[str, Any]:
     """The fields that have a value. Omitting the others keeps earlier identities."""
     return {name: value for name, value in fields.items() if value}
 

@@ -10,7 +10,7 @@ from summhay_ray.benchmark import Ask, Inputs, NoReply, Rows, RunStore
 from summhay_ray.benchmarks.retrieval import service_models, stored_models
 from summhay_ray.benchmarks.retrieval.entries import Entry, identity_of, make_retriever, own_code, retriever_label, services
 from summhay_ray.benchmarks.retrieval.rankings import CUT_TEXTS, CutTexts
-from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
+from summhay_ray.benchmarks.scripts import MEND_SCRIPT, warn_of_unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import STOPS, error_line
@@ -40,9 +40,9 @@ class Retrievers(dict[str, str | Entry]):
         """The local models' stored results, for planning."""
         self._made: dict[str, Any] = {}
         self._cuts: dict[tuple[str, str, str], Mapping[str, stored_models.Cut]] = {}
-        """What models cut in the latest ranking of a corpus, by a retriever, of a query ("" for all queries)."""
+        """(Corpus, retriever, query; "" for all queries) -> the texts that models cut in its latest ranking."""
 
-    def made(self, label: str) -> Any:
+    def retriever(self, label: str) -> Any:
         """The retriever of this name, made on first use: user code is not imported earlier."""
         if label not in self._made:
             found = make_retriever(self[label], self.seed, self.run_file)
@@ -54,18 +54,19 @@ class Retrievers(dict[str, str | Entry]):
 
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
-        """Names of the retrievers whose ranking is the corpus itself. A stored run's record says this of user-defined ones."""
+        """Names of the retrievers whose ranking is the corpus itself. In a stored run, user-defined ones are read from its
+        record."""
         record = self._inputs.record
         own = () if record is None else [label for label, entry in self.items() if own_code([entry])]
         kept = () if record is None else record.get(UNORDERED, ())
-        return frozenset(label for label in self if (label in kept if label in own else self.made(label).whole))
+        return frozenset(label for label in self if (label in kept if label in own else self.retriever(label).whole))
 
     # --- rankings --------------------------------------------------------------------------------------------------------
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
         models = stored_models.NotedModels(self._models)
-        found = retrieve.rankings(self.made(retriever), corpus, queries, models)
+        found = retrieve.rankings(self.retriever(retriever), corpus, queries, models)
         self._cuts[corpus.corpus_id, retriever, ""] = models.cuts
         return found
 
@@ -79,9 +80,9 @@ class Retrievers(dict[str, str | Entry]):
         """Like `rankings`; if vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
-            return retrieve.rankings(self.made(retriever), corpus, wanted, stored_models.NotedModels(self._known_models))
+            return retrieve.rankings(self.retriever(retriever), corpus, wanted, stored_models.NotedModels(self._known_models))
         except stored_models.NotComputed:
-            # The order differs by retriever and query, as in the run: equal contexts would be planned as one request.
+            # The order differs by retriever and query, as in a run, because equal contexts would be planned as one request.
             ids = corpus.document_ids
             return [
                 retrieve.by_score([service_models.placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted
@@ -119,7 +120,7 @@ class Retrievers(dict[str, str | Entry]):
 
     def nothing_found(self, retriever: str, query_id: str) -> str:
         """Why an empty ranking is the retriever's failure; empty for `none`, whose rankings are always empty."""
-        if isinstance(self.made(retriever), retrieve.Nothing):
+        if isinstance(self.retriever(retriever), retrieve.Nothing):
             return ""
         mend = "let it return its nearest documents, or name `none` to show none"
         return f"retriever {retriever!r} found no document for query {query_id!r}; {mend}"
@@ -150,7 +151,7 @@ class Retrievers(dict[str, str | Entry]):
         here = stored_models.NotedModels(self._known_models if ask.planning else self._models)
         models = service_models.ServiceModels(ask, self.services, here, self._embedded_texts)
         try:
-            (ranking,) = await retrieve.rank_all(self.made(retriever), models, [query], corpus)
+            (ranking,) = await retrieve.rank_all(self.retriever(retriever), models, [query], corpus)
         except service_models.LengthChanged:
             # The next attempt reads the vectors from the log again.
             self._embedded_texts.cache_clear()
@@ -162,18 +163,18 @@ class Retrievers(dict[str, str | Entry]):
 
     def compute_local_part(self, corpus: Corpus, retriever: str) -> None:
         """For a retriever that calls a service: compute the local models' part, as far as it needs no answer of the service."""
-        for part in local_parts(self.made(retriever), self.services):
+        for part in local_parts(self.retriever(retriever), self.services):
             retrieve.rankings(part, corpus, None, stored_models.NotedModels(self._models))
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
         """The parts of the local models' work for (corpus id, retriever) pairs; corpora are split into shares for more actors."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
-            if local_parts(self.made(retriever), self.services):
+            if local_parts(self.retriever(retriever), self.services):
                 found.setdefault(corpus_id, {})[retriever] = None
         n = -(-actors // len(found)) if found else 1
         # A shared corpus is embedded before it is scored, because scoring reranks rankings by its vectors.
-        models = [model for label in self for model in models_of(self.made(label)) if model.model not in self.services]
+        models = [model for label in self for model in models_of(self.retriever(label)) if model.model not in self.services]
         scores = any(isinstance(model, Scoring) for model in models)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]
         return [
@@ -187,7 +188,7 @@ class Retrievers(dict[str, str | Entry]):
         """Compute one part of `corpora_to_compute` over its corpus. Returns what `Workload.compute` does."""
         before = replace(self._models().computed)
         place, n = part["share"]
-        made = [one for retriever in part["retrievers"] for one in local_parts(self.made(retriever), self.services)]
+        made = [one for retriever in part["retrievers"] for one in local_parts(self.retriever(retriever), self.services)]
         requested = stored_models.RequestedTexts()
         for one in made:
             if part["step"] == "embed":
@@ -204,7 +205,7 @@ class Retrievers(dict[str, str | Entry]):
         entry = self[retriever]
         known = identity_of(entry, {**self._inputs.digests(), **{name: self._inputs.code(name) for name in own_code([entry])}})
         script = self._spec.script
-        if script != "auto" and any(isinstance(part, retrieve.OfWords) for part in every_part(self.made(retriever))):
+        if script != "auto" and any(isinstance(part, retrieve.OfWords) for part in every_part(self.retriever(retriever))):
             return {"retriever": known, "script": script}
         return known
 
@@ -213,8 +214,8 @@ class Retrievers(dict[str, str | Entry]):
         mend = "" if self._spec.script == "auto" else f"; {MEND_SCRIPT}"
         # A stored run is read without its own code.
         built_in = [name for name, entry in self.items() if not own_code([entry])]
-        names = [name for name in built_in if isinstance(self.made(name), retrieve.OfWords)]
-        return unmatched(run.pieces(table, [*query, "retriever", "score"]), query, names, mend) if names else []
+        names = [name for name in built_in if isinstance(self.retriever(name), retrieve.OfWords)]
+        return warn_of_unmatched(run.pieces(table, [*query, "retriever", "score"]), query, names, mend) if names else []
 
     def identities(self) -> list[Any]:
         """The identities of the run's retrievers, independent of their order in the spec: names, then mappings by hash."""
@@ -226,11 +227,11 @@ class Retrievers(dict[str, str | Entry]):
 def every_part(made: Any) -> Iterator[Any]:
     """A retriever and the retrievers inside it, at any depth."""
     yield made
-    for part in inside(made):
+    for part in inner_retrievers(made):
         yield from every_part(part)
 
 
-def inside(made: Any) -> Sequence[Any]:
+def inner_retrievers(made: Any) -> Sequence[Any]:
     """The retrievers directly inside a fusion or reranking retriever."""
     if isinstance(made, retrieve.Fuse):
         return made.parts
@@ -252,7 +253,7 @@ def local_parts(made: Any, services: Collection[str]) -> list[Any]:
     models = models_of(made)
     if not any(one.model in services for one in models):
         return [made] if models else []
-    return [one for part in inside(made) for one in local_parts(part, services)]
+    return [one for part in inner_retrievers(made) for one in local_parts(part, services)]
 
 
 class NothingFound(retrieve.BadRanking):

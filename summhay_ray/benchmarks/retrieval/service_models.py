@@ -15,7 +15,7 @@ from summhay_ray.benchmark import Ask, ModelSpec, NoReply, RawAnswer, Request
 from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
 from summhay_ray.encoders import Encoding, Scoring, Vectors
 from summhay_ray.outcome import Answer, Failed
-from summhay_ray.retrieve import Models, at_once
+from summhay_ray.retrieve import Models, run_now
 from summhay_ray.text import count_tokens, first_tokens
 
 Task = Literal["embed", "rerank", "search"]
@@ -99,12 +99,12 @@ class ServiceModels:
         service = self.services.get(encoding.model)
         if service is None:
             try:
-                found = await asyncio.to_thread(at_once, self.here.embed(encoding, texts))
+                found = await asyncio.to_thread(run_now, self.here.embed(encoding, texts))
             except NotComputed:
                 return self._planned(encoding, texts, None)
             return self._planned(encoding, texts, found) if self.ask.planning else found
         known = self.cached(encoding, tuple(texts)) if len(texts) > 1 else EmbeddedTexts(encoding, texts)
-        self.cuts[service.model].add(_beyond(texts, encoding.max_tokens))
+        self.cuts[service.model].add(_tokens_beyond(texts, encoding.max_tokens))
         if self.ask.planning:
             replies = [await self._answer(service, "embed", batch) for batch in known.batches]
             answers = [reply for reply in replies if reply is not None]
@@ -139,10 +139,10 @@ class ServiceModels:
         service = self.services.get(scoring.model)
         if service is None:
             try:
-                return await asyncio.to_thread(at_once, self.here.score(scoring, query, texts))
+                return await asyncio.to_thread(run_now, self.here.score(scoring, query, texts))
             except NotComputed:
                 return [placeholder(scoring.model, query, text) for text in texts]
-        self.cuts[service.model].add(_beyond(texts, scoring.max_tokens))
+        self.cuts[service.model].add(_tokens_beyond(texts, scoring.max_tokens))
         cut = [first_tokens(text, scoring.max_tokens) if scoring.max_tokens else text for text in texts]
         raw = await self._answer(service, "rerank", [query, *(text or " " for text in cut)])
         return [placeholder(service.model, query, text) for text in texts] if raw is None else Ask.scores_of(raw)
@@ -163,7 +163,7 @@ class ServiceModels:
         raise NoReply(task, outcome)
 
 
-def _beyond(texts: Sequence[str], most: int | None) -> list[int]:
+def _tokens_beyond(texts: Sequence[str], most: int | None) -> list[int]:
     """The number of tokens of each text beyond `most`."""
     return [0 if most is None else max(0, count_tokens(text) - most) for text in texts]
 

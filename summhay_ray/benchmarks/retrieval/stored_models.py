@@ -108,7 +108,7 @@ class StoredModels:
         if not self._computes:
             raise NotComputed
         space = self._space(made_by)
-        # Equal sets of texts give equal blocks.
+        # Sorted, so that equal sets of texts give equal blocks.
         ordered = sorted(texts, key=lambda key: (-len(texts[key]), key))
         starts = range(0, len(ordered), TEXTS_A_BLOCK)[share[0] :: share[1]]
         with _COMPUTING:

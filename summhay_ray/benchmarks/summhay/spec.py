@@ -53,14 +53,14 @@ class JudgeSpec(ModelSpec):
     answers: NoAnswers = Field(default=None, exclude=True)
 
     strategy: str = Field(
-        default="per_insight", description="how the model is asked; or module:Class; offline/judge by default per_summary"
+        default="per_insight", description="the way to ask the model; or module:Class; default for offline/judge: per_summary"
     )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
     repeats: int = Field(
         default=1,
         ge=1,
         le=1_000_000,
-        description="how often it is asked; the majority and the mean count, and its agreement with itself is reported",
+        description="number of times to ask; the majority and the mean count, and the judge's agreement with itself is reported",
     )
     extract: ExtractSpec | None = Field(
         default=None,
@@ -80,7 +80,7 @@ class JudgeSpec(ModelSpec):
         """Whether the judge is composed of others (`Named.composed`)."""
         return "(" in self.strategy
 
-    def differing(self) -> list[str]:
+    def non_default_fields(self) -> list[str]:
         """The fields that differ from a judge's defaults, the model aside."""
         fields = type(self).model_fields
         whose = ("model", "name", "strategy", "extract", "repeats")
@@ -127,7 +127,7 @@ class JudgingSpec(Spec):
             return entry
         own = self.entry_of(leaf)
         model = {"model": entry.model} if leaf.kind == "code" else {}
-        said = {} if own.model == judge.OfflineJudge.name else {name: getattr(entry, name) for name in entry.differing()}
+        said = {} if own.model == judge.OfflineJudge.name else {name: getattr(entry, name) for name in entry.non_default_fields()}
         return own.model_copy(update={**said, **model, "repeats": 1})
 
     def entry_of(self, leaf: judge.Named) -> JudgeSpec:
@@ -138,7 +138,7 @@ class JudgingSpec(Spec):
         listed = [one for field in ("name", "model") for one in entries if getattr(one, field) == model and not one.composed]
         own = listed[0] if listed else JudgeSpec(model=model)
         for whole in [] if listed else [one for one in entries if one.composed and one.model == model][:1]:
-            own = own.model_copy(update={name: getattr(whole, name) for name in whole.differing()})
+            own = own.model_copy(update={name: getattr(whole, name) for name in whole.non_default_fields()})
         if leaf.kind == "model" and own.name == model:
             return own
         extract = own.extract if judge.asks_alone(strategy) else None

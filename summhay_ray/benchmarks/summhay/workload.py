@@ -23,7 +23,7 @@ from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval, Ret
 from summhay_ray.benchmarks.summhay.grid.summaries import Contexts, summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, HaystackMetadata, haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, doubts_of, with_made
+from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, expand_entries, haystack_warnings
 from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
@@ -168,7 +168,7 @@ class SummHay(Summaries[SummhaySpec]):
     record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, retrieval.UNORDERED: list[str] | None}
 
     def __init__(self, spec: SummhaySpec, inputs: benchmark.Inputs) -> None:
-        super().__init__(retrieval.with_retrievers(with_made(spec, inputs), inputs), inputs)
+        super().__init__(retrieval.with_retrievers(expand_entries(spec, inputs), inputs), inputs)
         self.grid = Grid(self.spec, inputs, self.models)
         self.own_models = (lambda: Replay(self.grid.haystacks.file),)
         self._contexts = Contexts(self.grid)
@@ -230,7 +230,7 @@ class SummHay(Summaries[SummhaySpec]):
         cell = Cell.of(item)
         rows: benchmark.Rows = {}
         if cell.unit.retriever in self.grid.retrievers.asking:
-            context, rows = await self._contexts.asked(cell.unit, ask)
+            context, rows = await self._contexts.ask_context(cell.unit, ask)
             if context is None:
                 return {}
         else:
@@ -257,7 +257,7 @@ class SummHay(Summaries[SummhaySpec]):
     def warnings(self) -> Sequence[str]:
         """See `Workload`: oddities of the haystacks, and retrievers that have no effect."""
         unused = unused_retrievers(self.spec.summarizers, [*self.grid.retrievers])
-        return [*doubts_of(self.grid.haystacks), *unused]
+        return [*haystack_warnings(self.grid.haystacks), *unused]
 
     def query_of(self, item: benchmark.Item) -> str:
         """See `Workload`: the subtopic."""
@@ -303,7 +303,7 @@ class SummHay(Summaries[SummhaySpec]):
         given = [answers.file for answers in self.models.given_answers.values()]
         return {
             "spec": self.spec.model_dump(mode="json"),
-            **self.grid.entries.recorded(),
+            **self.grid.entries.record_fields(),
             **self.grid.haystacks.recorded(store),
             "inputs": self.inputs.keep(store, retrieval.files(self.spec.retrievers)),
             "answers": {file: store.put_object(INPUT, self.inputs.read(file)) for file in given},

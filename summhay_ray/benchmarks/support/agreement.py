@@ -28,7 +28,7 @@ _NEGATIVE = frozenset({"0", "false", "no", "not supported", "not_supported", "un
 
 @dataclass(frozen=True, slots=True)
 class SupportAgreement:
-    """How far a support judge agrees with people on the claims of one source."""
+    """The agreement of a support judge with people on the claims of one source."""
 
     judge: str
     source: str
@@ -147,6 +147,6 @@ def load_labelled(file: Path, judge: str, written_spec: str | None = None, untru
     spec.model_copy(update={"answers": ""}).check("judge-bench", ["support"], folder if untrusted else None)
     inputs = Inputs(folder, untrusted=untrusted)
     if untrusted:
-        # The user named the claims on the command line.
+        # The claims may be outside the spec's folder, since the user named them on the command line.
         inputs.give(spec.answers, read_file(file))
     return SupportBench(spec, inputs)

@@ -13,8 +13,8 @@ from summhay_ray.errors import SpecError
 from summhay_ray.inputs import write_new
 from summhay_ray.mine import read_folder
 from summhay_ray.records import CitedAnswer, CitedAnswers
-from summhay_ray.summarize import bullets_of, without_references
-from summhay_ray.text import RagAnswer, UnusableAnswer, rag_answer_json, read_rag_answer, without_thinking
+from summhay_ray.summarize import bullets_of, remove_references
+from summhay_ray.text import RagAnswer, UnusableAnswer, rag_answer_json, read_rag_answer, remove_thinking
 
 DEFAULT_SYSTEM = "answers"
 
@@ -121,9 +121,9 @@ def _bullets(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     for field in ("bullets", "text", "answer", "summary"):
         value = row.get(field)
         if isinstance(value, str):
-            return bullets_of(without_thinking(value))
+            return bullets_of(remove_thinking(value))
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            return without_references(value)
+            return remove_references(value)
         if value is not None:
             raise SpecError(f"{where}: {field}: expected a text or a list of texts")
     raise SpecError(f"{where}: has no `text` and no `bullets`; give what is to be judged")

@@ -12,7 +12,7 @@ from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Composed, Named, is_tied, majority
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import is_quoted
-from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, semantic_hash, without_thinking
+from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, remove_thinking, semantic_hash
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is halfway between not and supported."""
@@ -40,7 +40,7 @@ PLANNED = Failed("planned", "no call is made while planning")
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """How surely a document supports a bullet (0 to 1), who says so, and the sentence that shows it."""
+    """The probability that a document supports a bullet (0 to 1), its judge, and the sentence that shows it."""
 
     value: float
     by: str
@@ -179,7 +179,7 @@ class Judging:
     def _chosen(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:
         """The citations of the answer that the free judge is least certain of (a given share), and all that it cannot judge."""
         share = DEFAULT_SHARE if cascade.share is None else cascade.share
-        # Rounded up or down by the answer's own content, so that the share holds over all answers.
+        # A hash of the answer decides whether to round up, so that the share holds over all answers.
         n = math.floor(share * len(pairs) + int(semantic_hash(self.case.id)[:8], 16) / 2**32)
         doubts = uncertainties or [0.0] * len(pairs)
         blank = [place for place, doubt in enumerate(doubts) if doubt < 0]
@@ -196,7 +196,7 @@ def _read_one(reply: RawAnswer) -> tuple[float, str]:
     """(value, quotation) in an answer about one document: from its last object, or from a bare label. Raises Unreadable, also
     if another object has a different verdict."""
     try:
-        text = without_thinking(reply.text)
+        text = remove_thinking(reply.text)
         found = [_opinion(reply, said) for said in json_objects(text, "verdict", optional=("evidence",))]
         found = found or [(VALUES[_label(read_label(text, _LABELS))], "")]
     except UnusableAnswer:

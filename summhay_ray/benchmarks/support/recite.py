@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.support.judging import free_opinion
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
 from summhay_ray.benchmarks.support.workload import rows_of
-from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recited
+from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, repair_citations
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import score_summary
 from summhay_ray.records import CitedAnswer, Failure, Score
@@ -140,11 +140,12 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
         answer = CitedAnswer(haystack_id, summary.subtopic_id, system, tuple(summary.bullets), None, *names)
         cited, free = corpus.cited(answer.bullets), corpus.support(answer.bullets)
         after = [
-            recited(text, one, free, bullet, mode) for bullet, (text, one) in enumerate(zip(answer.bullets, cited, strict=True))
+            repair_citations(text, one, free, bullet, mode)
+            for bullet, (text, one) in enumerate(zip(answer.bullets, cited, strict=True))
         ]
         pairs = [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
         found = rows_of(answer, corpus, cited, {pair: free_opinion(free, *pair) for pair in pairs}, free, after)
-        bullets = corpus.with_citations(answer.bullets, cited, after)
+        bullets = corpus.apply_citations(answer.bullets, cited, after)
         own = judged.get(summary.cell_id, [])
         scored = score_summary(own, bullets, gold)
         rows["summaries"].append(replace(summary, bullets=bullets))

@@ -42,7 +42,7 @@ def scores(tables: Tables) -> Tables:
         .when((pl.col("supported") == 0) & ~((pl.col("cited") == 0) & pl.col("other_language")))
         .then(False)
     )
-    # A system that cites nothing at all, for example because it was not asked to, has no share, and not a share of zero.
+    # A system without any citation, for example because it was not asked to cite, has no share, rather than a share of zero.
     cites = (pl.col("cited").sum() + pl.col("out_of_range").list.len().sum()).over("system") > 0
     claims = claims.with_columns(bullets_supported=pl.when(cites).then(pl.col("bullets_supported")))
     said = pl.when(~pl.col("other_language")).then((pl.col("supported").fill_null(0) > 0) | (pl.col("uncited") > 0))
@@ -76,7 +76,7 @@ def scores(tables: Tables) -> Tables:
 
 def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The figures of WEIGHTED, by answer, as in TREC RAG (Thakur et al., arXiv:2504.15205): precision, the mean grade of the
-    judged citations; recall, the mean over sentences of each one's best grade, 0 without a citation, headings included."""
+    judged citations; recall, the mean over sentences (headings included) of the best grade of each, 0 without a citation."""
     keys = (*_ANSWER, _QUERY)
     grades = cited.select(*keys, "bullet", grade=pl.col("verdict").replace_strict(GRADES, default=None, return_dtype=pl.Float64))
     best = grades.group_by(*keys, "bullet").agg(best=pl.col("grade").max(), unknown=pl.col("grade").is_null().any())

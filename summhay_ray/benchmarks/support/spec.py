@@ -69,9 +69,9 @@ class SupportSpec(Spec):
         description="offline, nli/FOLDER_OR_NAME, a model, cascade(offline,MODEL,0.1), panel(A,B,offline)",
     )
     per: Literal["citation", "bullet"] = Field(
-        default="citation", description="what one question to a model covers: one cited document of a bullet, or all of them"
+        default="citation", description="one question to a model covers one cited document of a bullet, or all of them"
     )
-    models: list[Model] = Field(default=[], description="how to reach and ask the judge's models; unlisted ones use defaults")
+    models: list[Model] = Field(default=[], description="entries of the judge's models; unlisted ones use defaults")
 
     @model_validator(mode="before")
     @classmethod

@@ -16,7 +16,7 @@ class SupportRow:
     bullet: Annotated[int, "number of the bullet, from 1, as judgments count"]
     document_id: Annotated[str, "the document"]
     cited: Annotated[bool, "whether the bullet cites the document"]
-    value: Annotated[float | None, "how surely the document supports the bullet, 0 to 1, from 0.5 on it does; null: not judged"]
+    value: Annotated[float | None, "confidence in the support of the bullet, 0 to 1; supported from 0.5 on; null: not judged"]
     verdict: Annotated[
         str, "supported (from 0.5), partly (from 0.25) or not; for a panel, by majority; empty: not judged, see the failures"
     ]
@@ -62,10 +62,10 @@ class SupportVote:
     document_id: Annotated[str, "the cited document"]
     panel: Annotated[str, "the panel, as its judge names it"]
     member: Annotated[str, "its member"]
-    value: Annotated[float, "how surely the document supports the bullet, 0 to 1"]
+    value: Annotated[float, "confidence that the document supports the bullet, 0 to 1"]
     verdict: Annotated[str, "supported, partly or not"]
     evidence: Annotated[str, "the sentence that shows it"]
-    tied: Annotated[bool, "whether no verdict has most votes; the tied one nearest to the mean value then wins"]
+    tied: Annotated[bool, "whether several verdicts have the most votes; of these, the one nearest to the mean value wins"]
 
 
 _BULLET = ("haystack_id", "query_id", "system", "bullet")

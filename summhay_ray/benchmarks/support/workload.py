@@ -23,7 +23,7 @@ from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, nli_models
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES, BulletRow, SupportRow, SupportVote
 from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading
-from summhay_ray.encoders import check_model, placed
+from summhay_ray.encoders import check_model, resolve_name
 from summhay_ray.errors import SpecError
 from summhay_ray.extract import Nli
 from summhay_ray.inputs import read_file
@@ -60,7 +60,7 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         self._lock = threading.Lock()
         self._judge = named_judge(spec.judge)
         named = nli_models(self._judge)
-        places = {name: placed(model, inputs.folder.absolute()) for name, model in named.items()}
+        places = {name: resolve_name(model, inputs.folder.absolute()) for name, model in named.items()}
         self.nli = {name: Nli(place) for name, place in (inputs.record or {}).get(PLACES, places).items()}
         for one in self.nli.values():
             one.rows = self._stored.rows

@@ -31,7 +31,8 @@ _ROUND_OF = {
     "insight_distinct": ["kind", "subject"],
     "query_leak": ["kind", "subject"],
 }
-"""Kind -> the columns within which only its last round counts: dropped items have no row in later rounds."""
+"""Kind of check -> the columns that identify a repeated check. Only its last round counts, since dropped items have no later
+row."""
 _READ: Mapping[str, str] = {"edit_document": "document", "insights_present": "document", "chapter_check": "chapter"}
 """Task -> the field of its input that has the text of a document or chapter."""
 _SHOWN = ("key", "model", "input_tokens", "output_tokens", "usd_micros", "attempts")
@@ -49,8 +50,8 @@ class _Named:
 
 def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
     """Explain a haystack (by its name, haystack_id or cell), a document of it (`NAME/DOCUMENT_ID`), or an answer, by its key; a
-    prefix is enough. A haystack has its sizes and its checks by kind, a document its insights planned and found, an answer its
-    prompt and the checks that it decides. Raises StoreError as `explain` does."""
+    prefix is enough. The result has, for a haystack, its sizes and its checks by kind; for a document, the insights planned
+    and found; for an answer, its prompt and the checks that it decides. Raises StoreError as `explain` does."""
     topics, made = dict(stored_topics(run.store, run.record)), made_by(run)
     named = _find(run, key, topics, made)
     cell_id = named.cell_id
@@ -119,9 +120,9 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
 
 
 def _count_checks(checks: pl.DataFrame, ids: Sequence[str]) -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """A row per kind of check (`n`, numbers by checker and of unexpected results), and the checks with an unexpected result that
-    no later check replaces. `ids`: everything in the haystack; empty without one, and all checks count. Checks of chapters are
-    left out if their document was checked."""
+    """A row per kind of check (`n`, and the numbers by checker and of unexpected results), and the unexpected checks that no
+    later check replaces. `ids`: the ids in the haystack, whose checks count; if empty, all checks count. Checks of chapters
+    are left out if their document was checked."""
     rows: dict[str, dict[str, Any]] = {}
     for check in checks.sort("position").iter_rows(named=True):
         row = rows.setdefault(check["kind"], {"kind": check["kind"], "n": 0, "unexpected": 0, "by": {}})

@@ -14,13 +14,13 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Chain, RunStore
-from summhay_ray.benchmarks.summhay.haystacks.export import file_names, released_text, taken, write_files
+from summhay_ray.benchmarks.summhay.haystacks.export import exists_message, file_names, released_text, write_files
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source, rows_of
 from summhay_ray.benchmarks.synth.make_haystack import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.topics import TOPICS, Made, made_by, stored_topics
 from summhay_ray.errors import UserError
-from summhay_ray.haystack import ReleasedFile, without_labels
+from summhay_ray.haystack import ReleasedFile, remove_labels
 from summhay_ray.inputs import read_file, read_json
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Failure
@@ -107,7 +107,7 @@ def check_folder(run: RunStore, recipe: Recipe, out: Path) -> None:
         done = made.get(recipe.cell_id(topic))
         path, source = out / f"{topic.name}.json", read_source(run.store, done.source()) if done else None
         if path.exists() and (source is None or unaudited(path) != json.loads(released_text(source.raw))):
-            raise UserError(taken(path))
+            raise UserError(exists_message(path))
 
 
 def unaudited(path: Path) -> Any:
@@ -116,7 +116,7 @@ def unaudited(path: Path) -> Any:
         content = json.loads(read_json(path))
     except (UserError, ValueError, RecursionError):
         return None
-    return without_labels(content) if isinstance(content, dict) else None
+    return remove_labels(content) if isinstance(content, dict) else None
 
 
 def described_haystack(made: Made, source: ReleasedFile) -> MadeHaystack:

@@ -58,12 +58,14 @@ class ModelsSpec(Strict):
 
 
 class DifficultySpec(Strict):
-    """How hard a haystack is, beyond its size (paper, section 7)."""
+    """The difficulty of a haystack, apart from its size (paper, section 7)."""
 
     documents_per_insight: int | None = Field(default=None, ge=1, description="documents per insight; null: from the domain")
     least: int = Field(default=Difficulty().least, ge=1, description="minimum number of documents per insight")
-    spread: float = Field(default=0.0, ge=0, le=1, description="how unevenly documents are distributed over insights; 0: evenly")
-    paraphrase: int = Field(default=1, ge=0, le=3, description="0: an insight's own words, to 3: spread over several sentences")
+    spread: float = Field(default=0.0, ge=0, le=1, description="unevenness of documents over insights; 0: even")
+    paraphrase: int = Field(
+        default=1, ge=0, le=3, description="from 0 (an insight's own words) to 3 (spread over several sentences)"
+    )
     distractors: int = Field(default=0, ge=0, description="subtopics without a query; the documents contain their insights, too")
     conflicts: int = Field(default=0, ge=0, description="pairs of contradictory insights; both are part of the truth")
     cross_references: float = Field(default=0.0, ge=0, le=1, description="share of documents that refer to an earlier one")
@@ -114,7 +116,7 @@ class SynthSpec(Spec):
     documents: int = Field(default=100, ge=1, description="documents per haystack")
     absent: int = Field(default=0, ge=0, le=50, description="queries per topic about subjects that no document mentions")
     words: int | None = Field(default=None, ge=20, description="approximate words per document; null: the domain's")
-    difficulty: DifficultySpec = Field(default=DifficultySpec(), description="how hard the haystacks are, beyond their size")
+    difficulty: DifficultySpec = Field(default=DifficultySpec(), description="difficulty of the haystacks, apart from size")
     models: ModelsSpec = Field(default=ModelsSpec(), description="the models that outline, write and check")
     license: str = Field(default="unspecified", min_length=1, description="license of the haystacks, stated in their metadata")
     seed: int = Field(default=0, description="a different seed gives a different haystack of the same topic")

@@ -45,8 +45,8 @@ _END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", 
 def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
     """The topics in the spec's order, each with a unique name. Raises SpecError.
 
-    A name is the given one, or derived from the topic's words; of several equal ones, those not given get 8 hex digits, hashed
-    from their content, as a suffix. The haystack is the same with and without it (see `alone`).
+    A name is the given one, or derived from the topic's words. If derived names are equal to others, they get a suffix of 8 hex
+    digits, hashed from their content. The haystack is the same with and without it (see `alone`).
     """
     if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
         problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"
@@ -87,8 +87,8 @@ def alone(topic: Topic) -> Topic:
 
 
 def made_up(seed: int, n: int | None = None) -> Iterator[str]:
-    """Topics made up from the seed, all different; a longer list begins with a shorter one. `n`: at most 500,000; None has no
-    end."""
+    """Topics made up from the seed, all different; a longer list begins with a shorter one. `n`: at most 500,000; None:
+    endless."""
     chance, seen = random.Random(f"made-up topics {seed}"), set[str]()
     while n is None or len(seen) < n:
         place = chance.choice(_BEGIN) + chance.choice(_MIDDLE) + chance.choice(_END)
@@ -152,7 +152,7 @@ class Made:
         return f"{STORE}{self.digest}/{self.name}.json"
 
     def source(self) -> dict[str, str]:
-        """Its form among the sources in the record of a run."""
+        """Its entry among the sources in a run's record."""
         return {"haystack_id": self.haystack_id, "name": self.name, "object": self.digest}
 
 

@@ -27,7 +27,7 @@ SYSTEM = "synth"
 """The system name under which a synthesis's items are counted."""
 QUEUE = "topics"
 TOPICS_AT_ONCE = (2, 16)
-"""Topics in progress in a worker: if all models are local, and the maximum if models are called."""
+"""Topics in progress in a worker: if all models are local, and the maximum otherwise."""
 CALLS_PER_TOPIC = 8
 """Calls that a topic has in flight on average; only its documents are written concurrently."""
 WORDS_AT_ONCE = 8_000_000

@@ -67,7 +67,7 @@ def _stop(run: storage.RunStore, start: StartRecord | None, wait_s: float) -> st
     files, session, until = run.store.files, start["session"], time.monotonic() + wait_s
     storage.ask_to_stop(files, session)
     while not storage.has_ended(files, session):
-        if not storage.living(files, [session], storage.WATCH_S) and not storage.has_ended(files, session):
+        if not storage.live_sessions(files, [session], storage.WATCH_S) and not storage.has_ended(files, session):
             raise UserError(f"run {run.run_id}: its driver ({driver}) gives no sign of life; run again to go on, nothing is lost")
         if time.monotonic() > until:
             raise UserError(
@@ -77,7 +77,7 @@ def _stop(run: storage.RunStore, start: StartRecord | None, wait_s: float) -> st
     return driver
 
 
-def left_of_going(store: storage.Store, run_id: str) -> dict[str, Any] | None:
+def reported_work_left(store: storage.Store, run_id: str) -> dict[str, Any] | None:
     """The remaining work in the driver's report of a running run; None if it is not running or there is no report yet."""
     run = storage.RunStore(store, run_id)
     start = History(run).start
@@ -110,7 +110,7 @@ def release(run: storage.RunStore) -> ReleaseResult:
         records, index = run.money, run.log()
         money = storage.Money.of(records.take_over(session.number), run.run_id, index)
         if any(money.uncertain.values()):
-            # Batches are no doubt: their outcome will be known.
+            # Batches stay reserved, since their outcome will be known.
             batches = {key: call for key, call in money.calls.items() if storage.is_batch(key)}
             ceiling = money.spent + money.reserved
             records.append(storage.MoneyRecord(session.number, True, money.spent, money.charged, calls=batches, ceiling=ceiling))

@@ -46,7 +46,7 @@ def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
     return run_loop(lambda: answered(workload, work, ask))
 
 
-def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
+def explain_item(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
     """An item with its rows and calls, as JSON. `key`: its id, an answer's key, or a prefix of either. Raises StoreError."""
     items = {item.id: item for item in workload.items()}
     matches = {key} & items.keys() or {item_id for item_id in items if len(key) >= SHORTEST and item_id.startswith(key)}

@@ -1,8 +1,8 @@
 """Computes a run's results with the benchmark's own `score` and `report`, and checks what they return. No calls.
 
-A benchmark's tables have no row for an item without an answer, but figures count such items as expected. While `scored` calls a
-benchmark's `score`, `expected_rows` has access to these items, for the `mean_interval` of `benchmark`. Other frames get their
-`n_expected` from `with_expected`.
+A benchmark's tables have no row for an item without an answer, but figures count such items as expected. While `compute_results`
+calls a benchmark's `score`, `expected_rows` has access to these items, for the `mean_interval` of `benchmark`. Other frames get
+their `n_expected` from `with_expected`.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def results_of(workload: Workload[Any], run: RunStore, options: ReadOptions = Re
     return workload.results(_tables(workload, run.at(), options, ITEM_ID if own_name(workload) else ""))
 
 
-def scored(workload: Workload[Any], tables: RunTables) -> Results:
+def compute_results(workload: Workload[Any], tables: RunTables) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     is_own, run = bool(own_name(workload)), tables.run
     if is_own:
@@ -76,7 +76,8 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
 def _sections(
     workload: Workload[Any], tables: RunTables, scores: Any, asked: str, items: pl.DataFrame | None
 ) -> Sequence[Section]:
-    """The benchmark's sections, the first with a note on how much was `asked`. `items`: of a user's own benchmark; else None."""
+    """The benchmark's sections, the first with a note on how much was `asked`. `items`: the run's items, if it is a user's own
+    benchmark."""
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.full_report(scores, tables) if tables.options.whole else workload.report(scores))
     for section in sections:

@@ -15,10 +15,10 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
 from summhay_ray.engine.state.history import (
+    DriverReport,
     History,
     StartRecord,
     StopRecord,
-    ToldRecord,
     batches_of,
     dollars_of,
     money_of,
@@ -123,7 +123,7 @@ def entries(store: storage.Store) -> list[RunEntry]:
     try:
         # All drivers that have not ended are watched at the same time.
         numbers = [record.number for record in storage.open_sessions(store.files)]
-        living_now = storage.living(store.files, numbers)
+        living_now = storage.live_sessions(store.files, numbers)
         alive = {number: number in living_now for number in numbers}
     except storage.StoreError:
         # If a driver's record is damaged, each run looks for its own driver.
@@ -259,7 +259,7 @@ def driver_of(run: storage.RunStore, start: StartRecord | None, alive: Mapping[i
     files, session = run.store.files, start["session"]
     how = storage.how_ended(files, session)
     known = alive or {}
-    if how is None and (known[session] if session in known else storage.living(files, [session])):
+    if how is None and (known[session] if session in known else storage.live_sessions(files, [session])):
         record = storage.read_session(files, session)
         return "" if record is None else record.where, ""
     return "", how or "dead"
@@ -291,7 +291,7 @@ def _left(
 
 def left_by_driver(run: storage.RunStore, start: StartRecord | None) -> dict[str, Any] | None:
     """The remaining work in the last report of a start's driver; None if there is no report or it lacks the calls."""
-    told = None if start is None else storage.told_by(run.store.files, start["session"], ToldRecord)
+    told = None if start is None else storage.driver_report(run.store.files, start["session"], DriverReport)
     return None if told is None or told["left"]["calls"] is None else {**told["left"]}
 
 

@@ -115,7 +115,7 @@ class Inputs:
         return content
 
     def mapped(self, n: int) -> Mapped | None:
-        """How to apply a function to `n` inputs on the run's cluster; None if this process should apply it."""
+        """A function that applies another one to `n` inputs on the run's cluster; None if this process should apply it."""
         return self._mapped if n >= MANY else None
 
     def give(self, entry: str, content: bytes) -> None:

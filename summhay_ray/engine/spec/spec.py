@@ -62,7 +62,7 @@ class Strict(BaseModel):
     @classmethod
     def parse(cls, fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Self:
         """The fields, changed by the `a.b=c` overrides, as an instance. Raises SpecError, naming the field and `where`."""
-        changed = overridden(fields, overrides)
+        changed = apply_overrides(fields, overrides)
         if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
             raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
         try:
@@ -78,16 +78,23 @@ Text = Annotated[str, Field(min_length=1)]
 class PriceSpec(Strict):
     """A model's prices, in US dollars per million tokens."""
 
-    input_per_mtok: float | None = Field(default=None, ge=0)
-    output_per_mtok: float | None = Field(default=None, ge=0)
-    cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
-    cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
+    input_per_mtok: float | None = Field(default=None, ge=0, description="input tokens")
+    output_per_mtok: float | None = Field(default=None, ge=0, description="output tokens")
+    cached_input_per_mtok: float | None = Field(
+        default=None, ge=0, description="input tokens that are read from the provider's cache"
+    )
+    cache_write_per_mtok: float | None = Field(
+        default=None, ge=0, description="input tokens that are written to the provider's cache"
+    )
     cache_write_1h_per_mtok: float | None = Field(
-        default=None, ge=0, description="the same, where the cache keeps it for an hour"
+        default=None, ge=0, description="input tokens that are written to a cache that keeps them for an hour"
     )
     per_search: float = Field(default=0.0, ge=0, description="US dollars per search, for services billed by searches")
     flex_factor: float | None = Field(
-        default=None, gt=0, le=1, description="the same with service_tier: flex; null: the known one, or 0.5"
+        default=None,
+        gt=0,
+        le=1,
+        description="price with service_tier: flex, as a part of the standard price; null: the known one, or 0.5",
     )
     batch_factor: float | None = Field(
         default=None, gt=0, le=1, description="price in a batch, as a part of the standard price; null: the known one, or 0.5"
@@ -114,12 +121,12 @@ def _price(value: Any) -> Any:
 
 
 class BatchSpec(Strict):
-    """How requests go by the provider's batch API."""
+    """Settings of a model's requests to the provider's batch API."""
 
     max_wait_h: float = Field(
-        default=24.0, gt=0, description="a batch is cancelled after this many hours, and what it lacks is asked again"
+        default=24.0, gt=0, description="a batch is cancelled after this many hours, and its missing answers are requested again"
     )
-    min_requests: int = Field(default=1, ge=1, description="fewer waiting requests are asked synchronously")
+    min_requests: int = Field(default=1, ge=1, description="if fewer requests wait, they are sent synchronously")
 
 
 ANSWERS = "answers/"
@@ -154,7 +161,7 @@ class Reach(Strict):
     )
     cache: bool | Literal["5m", "1h"] = Field(
         default=True,
-        description="5m or 1h: the lifetime that Anthropic's cache is asked for; true: 1h in a batch, else 5m; false: no cache",
+        description="lifetime in Anthropic's cache: 5m or 1h; true: 1h in a batch, else 5m; false: no cache",
     )
     batch: Annotated[
         BatchSpec | None,
@@ -162,9 +169,7 @@ class Reach(Strict):
             lambda value: {} if value is True else None if value is False else value,
             json_schema_input_type=bool | BatchSpec | None,
         ),
-    ] = Field(
-        default=None, description="true, or when to wait how long: ask by the provider's batch API, at about half the price"
-    )
+    ] = Field(default=None, description="true or settings: ask by the provider's batch API, at about half the price")
 
 
 class ModelSpec(Reach):
@@ -179,7 +184,7 @@ class ModelSpec(Reach):
     """The field of `extra` that names the field of a search service's query."""
 
     model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
-    name: str = Field(default="", description="the model's name in tables; by default that of the model")
+    name: str = Field(default="", description="the model's name in tables; empty: `model`")
     prompt: str | None = Field(default=None, description="path of a prompt file, relative to the spec's folder")
     max_tokens: int = Field(default=1000, ge=1, description="longest answer, in tokens")
     temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
@@ -187,7 +192,7 @@ class ModelSpec(Reach):
     revision: str = Field(default="", description="version of the model behind this name: part of the identity, never sent")
     extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent unchanged")
     answers: str | None = Field(
-        default=None, description="JSON lines of query_id and text, used as the answers; no model is asked"
+        default=None, description="JSON lines of query_id and text that are the answers; no model is asked"
     )
 
     @staticmethod
@@ -253,8 +258,8 @@ class LimitsSpec(Strict):
 class RangeSpec(Strict):
     """The number of actors, chosen by the amount of work between a minimum and a maximum."""
 
-    min: int = Field(default=0, ge=0, description="actors that are kept even where fewer would do")
-    max: int = Field(ge=1, description="most actors; a cluster that scales starts nodes for them")
+    min: int = Field(default=0, ge=0, description="actors that are kept even if fewer would be enough")
+    max: int = Field(ge=1, description="maximum actors; an autoscaling cluster starts nodes for them")
 
     @model_validator(mode="after")
     def _in_order(self) -> RangeSpec:
@@ -406,10 +411,10 @@ class Spec(Strict):
         for field, named in (("limits", self.limits), ("model_budgets_usd", self.model_budgets_usd)):
             for name in named:
                 if name not in known:
-                    raise SpecError(f"{where}: {field}: nothing in the spec asks {name!r}{near(name, known)}")
+                    raise SpecError(f"{where}: {field}: nothing in the spec asks {name!r}{suggestion(name, known)}")
         for name in self.stage_budgets_usd:
             if name not in stages:
-                raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{near(name, stages)}")
+                raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{suggestion(name, stages)}")
         families = sorted({name.partition("/")[0] for name in known if is_local(name)})
         for name in self.resources:
             if name not in ("embed", *families):
@@ -484,7 +489,7 @@ def _json(text: str) -> Any:
         raise YamlError(f" not JSON: {error}") from error
 
 
-def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+def apply_overrides(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
@@ -537,7 +542,7 @@ def _explain(error: ValidationError, kind: type[Strict]) -> str:
     if first["type"] == "extra_forbidden":
         *parents, last = first["loc"]
         known = sorted(_fields_at(kind, parents))
-        return f"{path}: unknown field{near(str(last), known)}"
+        return f"{path}: unknown field{suggestion(str(last), known)}"
     found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
     if first["type"] == "value_error":
         # The message of a spec's own validator names the field itself.
@@ -566,7 +571,7 @@ def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
 
 
-def near(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest known name, or else the list of known names."""
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

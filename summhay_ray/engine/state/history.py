@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from summhay_ray import store
 from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits, ModelSettings
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RUN, Amount, Count, LogIndex, Money, RunStore, Total, living, told_by
+from summhay_ray.store import RUN, Amount, Count, LogIndex, Money, RunStore, Total, driver_report, live_sessions
 
 
 class Dollars(NamedTuple):
@@ -61,8 +61,8 @@ class _Money(TypedDict):
     uncertain: Total
 
 
-class ToldRecord(TypedDict):
-    """The driver's report in its heartbeat."""
+class DriverReport(TypedDict):
+    """The report of its work that a driver writes into each heartbeat."""
 
     left: LeftRecord
     money: _Money
@@ -80,10 +80,10 @@ def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = N
     """
     session, files = money.session, run.store.files
     if session:
-        going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
-        if going and (told := told_by(files, session, ToldRecord)) is not None:
+        going = alive.get(session, False) if alive is not None else bool(live_sessions(files, [session]))
+        if going and (told := driver_report(files, session, DriverReport)) is not None:
             newest = Dollars(**told["money"])
-            # The log may be ahead of the driver's report.
+            # The log may be newer than the driver's report.
             return newest._replace(spent=max(newest.spent, money.spent[RUN]))
     return Dollars(money.spent[RUN], money.reserved[RUN], money.uncertain[RUN])
 
@@ -161,7 +161,7 @@ def keep_plan(run: store.RunStore, plan: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class RecordedReach:
-    """How a start reaches its models; recorded with the start."""
+    """Endpoints and margins of a start's models; recorded with the start."""
 
     token_margins: Mapping[str, float] = field(default_factory=dict)
     """Model -> its `token_margin`, for models that have one."""
@@ -216,7 +216,7 @@ class History:
 
     @property
     def reach(self) -> RecordedReach:
-        """How the latest start reached its models, as far as it is recorded."""
+        """The endpoints and margins of the latest start's models, as far as they are recorded."""
         start = self.start
         return RecordedReach(start.get("token_margins", {}), start.get("origins", {})) if start else RecordedReach()
 

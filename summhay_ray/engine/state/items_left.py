@@ -10,7 +10,7 @@ import polars as pl
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import BadBenchmark, Item, Prepared, reading
-from summhay_ray.engine.spec.spec import near
+from summhay_ray.engine.spec.spec import suggestion
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import error_line
@@ -100,7 +100,9 @@ def checked_items(workload: Workload[Any]) -> Iterator[Item]:
                     f"{workload.kind}: two items have the id {item.id!r}; an item is answered once, so give each its own"
                 )
             if item.queue not in queues:
-                raise BadBenchmark(f"{workload.kind}: item {item.id!r} waits in a queue {item.queue!r}{near(item.queue, queues)}")
+                raise BadBenchmark(
+                    f"{workload.kind}: item {item.id!r} waits in a queue {item.queue!r}{suggestion(item.queue, queues)}"
+                )
             seen.add(item.id)
             yield item
 
@@ -176,5 +178,5 @@ def answers_used(run: RunStore) -> int:
     for name, table in run.declared.items():
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name, columns=[item, "key"]).select(item, "key"))
-    # Some used answers are not named by any row.
+    # Some answers are used without being named by a row.
     return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=ANSWERS).height)

@@ -164,7 +164,7 @@ def sums(groups: Ints, values: Floats, n: int) -> Floats:
     return np.bincount(groups, weights=values, minlength=n).astype(np.float64, copy=False)
 
 
-# A document is in the prompts of several queries and steps.
+# Cached, since a document is in the prompts of several queries and steps.
 @functools.lru_cache(maxsize=128)
 def _statements(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """The sentences of `text` with enough terms to state something, each with its distinct terms."""
@@ -189,7 +189,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _BRACKETS = str.maketrans("[]【】［］", "()()()")
 
 _TITLES = ("Mr", "Ms", "Dr", "St")
-# Function words that count as terms here.
+# Function words that are nevertheless terms.
 _TELLING = """
     against although am another because between doing down either even every few however many much neither onto per several since
     though toward towards upon via whether within without yet
@@ -226,7 +226,7 @@ def as_sentence(sentence: str) -> str:
     return " ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ")
 
 
-# A language has few words, and its texts repeat them.
+# Cached, since texts repeat a limited number of words.
 @functools.lru_cache(maxsize=32_768)
 def _term(word: str) -> str:
     """The term that a word in lower case stands for; empty for a function word."""

@@ -37,8 +37,8 @@ _FEEDBACK_TERMS = 1000
 _CENTROID_TERMS = 40
 # Only this many sentences nearest the query are clustered. The paper's haystacks (100 documents) fit in full.
 _MOST_SEEDS = 5000
-# Share of the weight of a subject's words that must be missing from the documents for them not to cover it; and the same for all
-# words of subject and question, which include words such as "documents".
+# The documents do not cover a subject if at least this share of the weight of its words is missing; the second number is for the
+# words of subject and question together, which include words such as "documents".
 _LACKING, _LACKING_ALL = 0.5, 0.33
 _SUMMARY = re.compile(r"\bsummar", re.IGNORECASE)
 # Sentences of a section's summary.
@@ -140,7 +140,7 @@ def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: index
     members = np.concatenate([members for members, _ in near])
     alike = np.concatenate([similar for _, similar in near])
     sentence_relevance = indexing.sums(owner, alike * relevance[members], seeds.size) / indexing.sums(owner, alike, seeds.size)
-    # Of each cluster and document, the most similar sentence counts.
+    # For each cluster and document, only the most similar sentence counts.
     documents = index.documents[members]
     order = np.lexsort((-alike, documents, owner))
     owner, documents, alike = owner[order], documents[order], alike[order]

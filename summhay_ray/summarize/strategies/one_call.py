@@ -71,7 +71,7 @@ def head(shown: Sequence[Shown], budget: int | None) -> tuple[Shown, ...]:
             break
         cut = _cut(document, left)
         kept.append(cut)
-        # A cut document uses up the budget, even if the cut text is a token shorter.
+        # A cut document uses up the budget, even if its text has a token less than the rest of the budget.
         left = left - count_tokens(cut.text) if cut is document else 0
     return tuple(kept)
 

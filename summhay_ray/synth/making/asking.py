@@ -110,7 +110,7 @@ class TopicRecipe:
         return list(self.topic.participants or self.domain.participants)
 
     @property
-    def given(self) -> dict[str, Any]:
+    def input_fields(self) -> dict[str, Any]:
         """The fields of every input. The seed is one of them, so that a different seed does not reuse stored answers."""
         return {"topic": self.topic.topic, "domain": self.domain.name, "language": self.domain.language, "seed": self.seed}
 
@@ -144,7 +144,7 @@ class Work:
 
     async def need(self, stage: str, task: Task, given: Input, sample: int = 0) -> Any:
         """The value of the answer. Raises GaveUp without one."""
-        outcome = await self.ask(task, {**self.recipe.given, **given}, sample)
+        outcome = await self.ask(task, {**self.recipe.input_fields, **given}, sample)
         if isinstance(outcome, Answer):
             return outcome.value
         raise gave_up(stage, task, outcome)

@@ -200,7 +200,7 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> CallTotals:
     if not n:
         return CallTotals()
     recipe = plan.recipe
-    base = count_tokens(recipe.domain.prompts[task]) + count_tokens(json_line(recipe.given))
+    base = count_tokens(recipe.domain.prompts[task]) + count_tokens(json_line(recipe.input_fields))
     if task in ("subtopics", "insights", "document"):
         base += count_tokens(json_line({"context": list(recipe.topic.context)}))
     shown = 0.0

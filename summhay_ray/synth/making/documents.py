@@ -23,7 +23,7 @@ from summhay_ray.synth.making.prompting import numbered
 from summhay_ray.text import plain_words, sentences
 
 REWRITES = 2
-"""How often a document is rewritten if it is a copy, or its truth is unsound."""
+"""Maximum rewrites of a document that is a copy, or whose truth is unsound."""
 LEAST_CHAPTER = 30
 """Minimum words requested for a chapter."""
 # Advice about failed documents, at the end of messages.
@@ -56,7 +56,7 @@ class Piece:
 async def write_documents(
     work: Work, verifier: Verifier, outline: PlannedHaystack, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
-    """The documents in order, each with its plan corrected to the insights found in its text. Raises GaveUp and NotChecked."""
+    """Write the documents, in order; each plan is corrected to the insights found in the text. Raises GaveUp and NotChecked."""
     writer = _Writer(work, verifier, outline)
     pieces = await writer.write(planned, {}, 0)
     for again in range(1, REWRITES + 2):
@@ -106,8 +106,8 @@ def plan_flaws(
     outline: PlannedHaystack, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int
 ) -> dict[int, str]:
     """Number of a document -> why its plan cannot be corrected to the insights found in it, in one line. In a sound plan every
-    document has an insight and never both sides of a conflict, and every insight is in at least `least` documents; for one in
-    fewer, the documents that lost it are returned."""
+    document has an insight and never both sides of a conflict, and every insight is in at least `least` documents. If an
+    insight is in fewer, the result has the documents that lost it."""
     flaws: dict[int, str] = {}
     other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
     counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)
@@ -130,7 +130,8 @@ class _Writer:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
-        # Counts by (document number, insight id) or by document number, over all versions of a document.
+        # Numbers of rewrites and edits, over all versions of a document; keys are (document number, insight id) or document
+        # number.
         self._tried: Counter[tuple[int, str]] = Counter()
         self._passed: dict[tuple[int, str], str] = {}
         self._edits: Counter[int] = Counter()
@@ -194,7 +195,7 @@ class _Writer:
     async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """The text of a document written whole, and 0 corrections."""
         insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
-        # Other insights of the same subtopics, other sides of conflicts included: these slip into a text most easily.
+        # The other insights of these subtopics, including the other sides of conflicts: they slip into a text most easily.
         subtopics = [self._subtopics[subtopic_id] for subtopic_id in dict.fromkeys(one.subtopic_id for one in insights)]
         nearby = [insight for subtopic in subtopics for insight in subtopic.insights if insight not in insights]
         full = {
@@ -251,7 +252,7 @@ class _Writer:
                 text = await self._edit(planned, text, checked, self._edits[number])
                 checked = await self._verifier.document(planned, text, insights, round := next(rounds))
             except (GaveUp, NotChecked) as error:
-                # Without this edit, the text may still do with its plan corrected.
+                # Without this edit, the text may still be usable with a corrected plan.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break
@@ -285,8 +286,8 @@ class _Writer:
 
 
 def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
-    """Document id -> the part of its text in which copies are looked for: the sentences without insights, which documents share
-    by plan. A document with few of these is compared as a whole, and only with an identical text."""
+    """Document id -> the part of its text that is compared with others to find copies: the sentences without insights, since
+    documents share insights by plan. A document with few of these is compared as a whole, and only with an identical text."""
     whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
     texts = {}
     for piece in pieces:

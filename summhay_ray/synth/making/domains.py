@@ -43,11 +43,11 @@ class Domain:
     insights_per_document: int = 6
     """Insights in a document of `words` words, unless the spec's difficulty decides."""
     tries: int = 10
-    """How often a chapter may be written again (A.1.3)."""
+    """Maximum rewrites of a chapter (A.1.3)."""
     rounds: int = 5
-    """How often a document may be edited (A.1.3)."""
+    """Maximum rounds of editing a document (A.1.3)."""
     outline_rounds: int = 3
-    """How often subtopics, insights and queries that fail a check are requested again."""
+    """Maximum repeated requests for subtopics, insights and queries that fail a check."""
     prompts: Mapping[Task, str] = field(default_factory=dict, repr=False)
     """The template of every task."""
 

@@ -57,14 +57,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """How hard a haystack is, beyond its size (the paper's section 7 asks for such controls)."""
+    """The difficulty of a haystack, apart from its size (the paper's section 7 asks for such controls)."""
 
     documents_per_insight: int | None = None
     """Average number of documents per insight; None: derived from the domain's `insights_per_document`."""
     least: int = 5
     """Minimum number of documents per insight."""
     spread: float = 0.0
-    """How unevenly documents are distributed over insights, from 0 (evenly) to 1."""
+    """The unevenness of the distribution of documents over insights, from 0 (even) to 1."""
     paraphrase: int = 1
     """0: an insight's own words; 1: its facts in another sentence; 2: other words; 3: its facts spread over several sentences."""
     distractors: int = 0
@@ -164,7 +164,7 @@ class Unverified:
     key: str = ""
     attempts: int = 0
     kind: Literal["failed", "malformed", "refusal"] = "failed"
-    """How the decisive answer failed; failed if there is no such answer."""
+    """The class of the decisive answer; failed if there is no such answer."""
 
 
 Input = Mapping[str, Any]

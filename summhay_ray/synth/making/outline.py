@@ -46,7 +46,7 @@ class _Draft:
 
 
 def half(wanted: int) -> int:
-    """How many of the requested subtopics must remain at the end."""
+    """The number of requested subtopics that must remain at the end."""
     return (wanted + 1) // 2
 
 

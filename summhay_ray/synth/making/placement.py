@@ -77,7 +77,7 @@ def place(
     chance = seeded(seed, outline.topic.name, "placement")
     total = placements(shape, difficulty, domain, len(insights))
     counts = _counts(insights, total, shape.documents, difficulty, chance)
-    held = _filled(insights, counts, shape.documents, chance)
+    held = _fill(insights, counts, shape.documents, chance)
     _mix(held, _partners(insights), chance)
     dates, refers = _references(shape.documents, difficulty.cross_references, seeded(seed, outline.topic.name, "dates"))
     width = len(str(shape.documents))
@@ -124,7 +124,7 @@ def _counts(
     return counts
 
 
-def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: int, chance: random.Random) -> list[list[int]]:
+def _fill(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: int, chance: random.Random) -> list[list[int]]:
     """Indices of insights, by document. The most frequent come first, into the documents with the most free places. The sides of
     a conflict are placed together, as one insight with the sum of their frequencies, so that no document gets both."""
     base, more = divmod(sum(counts), documents)

@@ -40,7 +40,7 @@ async def synthesize(
     """The haystack of the recipe with all checks, or the stage that gave up and the reason. The same answers give the same
     result. Raises only what cannot be recorded: a full disk, a store that does not answer, a bug."""
     work = Work(recipe, asker)
-    verifier = make_verifier(recipe.cell_id, work, recipe.given)
+    verifier = make_verifier(recipe.cell_id, work, recipe.input_fields)
     try:
         with _shaping("subtopics"):
             check_placement(recipe.shape, recipe.difficulty, recipe.domain)

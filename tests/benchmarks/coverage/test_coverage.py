@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 import yaml
-from coverage_evaluators import measured
+from coverage_evaluators import measure_evaluator
 from simulated_provider import in_thread
 
 import summhay_ray
@@ -196,6 +196,6 @@ def test_vectors_tell_what_other_words_say() -> None:
 
 def test_an_abstract_is_found_in_the_documents_that_it_is_of(shared_data: Path) -> None:
     """ODSum's abstracts are in other words than its meetings: what is needed must lie in the gold ones all the same."""
-    [row] = measured(shared_data, LexicalCoverage(), haystacks=(), meetings=2)
+    [row] = measure_evaluator(shared_data, LexicalCoverage(), haystacks=(), meetings=2)
     # Gold documents are 29 % of the chunks.
     assert row["found"] > 0.9 and row["precision"] > 2 * row["by_chance"]

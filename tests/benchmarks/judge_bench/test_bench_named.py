@@ -56,7 +56,7 @@ def test_a_judge_goes_by_what_is_asked(entry: Any, expected: str, tmp_path: Path
     people = write(tmp_path / "annotations.json", [summary(PEOPLE)])
     bench = api.load({"kind": "judge_bench", "file": str(people), "judges": [entry], "names": [label]})
     assert isinstance(bench, JudgeBench)
-    assert [row.judge for row in bench.measured({}).judges] == [expected]
+    assert [row.judge for row in bench.figures_of({}).judges] == [expected]
 
 
 def test_a_cascade_holds_what_it_asks_against_the_summary(tmp_path: Path) -> None:

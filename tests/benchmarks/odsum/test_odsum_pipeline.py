@@ -34,7 +34,7 @@ def test_queries_and_documents_are_found_by_their_texts(tmp_path: Path) -> None:
     assert read_run(run, "run").keys() == {"0", "1"}
     assert [line.split()[2] for line in run.splitlines()] == ["m2", "m1", "m4", "m3"]
     # Nothing blank is retrieved from a collection without a blank document.
-    run = pipeline_run(collection.without_blank(), [tmp_path / "test.json"])
+    run = pipeline_run(collection.drop_blank(), [tmp_path / "test.json"])
     assert [line.split()[2] for line in run.splitlines()] == ["m2", "m1", "m4"]
 
 

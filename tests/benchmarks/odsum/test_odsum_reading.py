@@ -32,7 +32,7 @@ def test_raw_meetings_keep_blank_documents_and_the_order_of_gold(tmp_path: Path)
 
 
 def test_dropped_blank_documents_leave_the_index_and_gold(tmp_path: Path) -> None:
-    found = read_collection(meetings(tmp_path / "m"), "m").without_blank()
+    found = read_collection(meetings(tmp_path / "m"), "m").drop_blank()
     assert [one.document_id for one in found.documents] == ["m1", "m2", "m4"]
     assert found.by_id["2"].gold == ("m2",)
     assert found.warnings == ("1 blank documents were dropped, from gold too",)
@@ -137,7 +137,7 @@ def test_the_released_split_of_meetings_is_reproduced() -> None:
 def test_the_given_stories_are_read_with_their_blank_parts() -> None:
     found = read_collection(SHARED / "data/odsum_story_train", "stories")
     assert (len(found.documents), len(found.queries), sum(one.blank for one in found.documents)) == (476, 250, 17)
-    assert len(found.without_blank().documents) == 459
+    assert len(found.drop_blank().documents) == 459
 
 
 @pytest.mark.parametrize("field", ["query_id", "text", "references", "gold", "split"])

@@ -15,7 +15,7 @@ from summhay_grids import grid_of
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.benchmarks.summhay.haystacks.sources import in_store
+from summhay_ray.benchmarks.summhay.haystacks.sources import stored_digest
 from summhay_ray.engine import SpecError, package
 from summhay_ray.store import Store, StoreError
 from summhay_ray.store.names import StoreUnavailable
@@ -60,7 +60,7 @@ def kept(folder: Path) -> tuple[SummHay, Store, list[str]]:
     ],
 )
 def test_what_names_a_source_in_the_store(entry: str, digest: str | None) -> None:
-    assert in_store(entry) == digest
+    assert stored_digest(entry) == digest
 
 
 def test_the_run_is_that_of_the_files(folder: Path) -> None:

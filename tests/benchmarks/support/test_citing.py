@@ -23,7 +23,7 @@ def test_any_bullet_is_read_and_a_repair_changes_citations_alone(bullet: str) ->
     assert not any(1 <= number <= 7 for number in cited.out_of_range)
     [plain] = DOCUMENTS.plain([bullet])
     assert not DOCUMENTS.cited([plain])[0].numbers or "[" in plain.replace("[sic]", "")
-    [again] = DOCUMENTS.with_citations([bullet], [cited], [frozenset({2, 7})])
+    [again] = DOCUMENTS.apply_citations([bullet], [cited], [frozenset({2, 7})])
     assert {2, 7} <= set(DOCUMENTS.cited([again])[0].numbers)
 
 

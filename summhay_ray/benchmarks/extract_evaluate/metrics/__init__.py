@@ -28,7 +28,7 @@ class Texts:
     reference: str
     """Empty if the data has none."""
     script: Script = "auto"
-    """How words are found in non-Latin texts."""
+    """The way to find words in non-Latin texts."""
 
 
 class Metric(Protocol):
@@ -46,4 +46,4 @@ class Metric(Protocol):
 def make_metric(name: str, model: str = "") -> Metric:
     """The metric with this name. Raises UnknownName if there is none, ValueError if it lacks a model or takes none."""
     cls = plugins.find("metric", name, sys.modules[__name__], "score", "a metric (extract_evaluate/metrics)")
-    return cast(Metric, plugins.made("metric", name, cls, model or None))
+    return cast(Metric, plugins.make_instance("metric", name, cls, model or None))

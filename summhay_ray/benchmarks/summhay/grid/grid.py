@@ -75,7 +75,7 @@ class Entries:
             own["support_judge"] = SUPPORT_REVISION
         return {**own, **reduce_identity(self.models, model)} if isinstance(model, SummarizerSpec) else own
 
-    def recorded(self) -> dict[str, Any]:
+    def record_fields(self) -> dict[str, Any]:
         """The fields of a run's record: the prompts, and the label and identity of every judge. The identity is the sha256 (hex)
         of `semantic`: equal for judges whose judgments are interchangeable."""
         judges = [[one.label, semantic_hash(self.semantic(one))] for one in self.spec.judges]
@@ -83,7 +83,7 @@ class Entries:
 
 
 FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str] | None, "judges": list[tuple[str, str]] | None}
-"""The types of the fields of `Entries.recorded`; see `Workload.record_fields`."""
+"""The types of the fields of `Entries.record_fields`; see `Workload.record_fields`."""
 
 
 class OfHaystacks(Benchmark[S]):

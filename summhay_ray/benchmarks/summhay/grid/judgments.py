@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.summhay.grid.grid import TOKENS_A_VERDICT, Cell, Ent
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
-from summhay_ray.loops import together
+from summhay_ray.loops import gather
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome
 from summhay_ray.records import AbsentAnswer, Failure, Gold, Haystack, Insight, Judgment, Summary, Vote
@@ -61,15 +61,15 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
     """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`; for a query that no
     document answers, of `absent_answers`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
-    # The release's name of the system. A stored summary (rejudge) carries it already.
+    # The release's name of the system. A stored summary (rejudge) already has it.
     summarizers, system = getattr(entries.spec, "summarizers", ()), cell.system
     if summarizers:
         system = system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model)
     if truth.absent:
         answers = [_judge_absent(entries, cell, system, summary, truth.absent, spec, ask) for spec in entries.spec.judges]
-        return {"absent_answers": [row for row in await together(answers) if row is not None]}
+        return {"absent_answers": [row for row in await gather(answers) if row is not None]}
     every = (_judge(entries, cell, system, summary, truth, spec, ask, asked or {}) for spec in entries.spec.judges)
-    for judged in await together(every):
+    for judged in await gather(every):
         for table, some in judged.items():
             rows[table] += some
     return rows
@@ -124,7 +124,7 @@ async def _judge(
                 share,
                 lambda request: TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // int(part.max_tokens)),
             )
-            extract = part.extract.planned() if ask.planning and part.extract is not None else part.extract
+            extract = part.extract.for_plan() if ask.planning and part.extract is not None else part.extract
             if ask.planning and extract is not None:
                 await note_savings(part.strategy, some, summary.bullets, settings, ask, "judge", extract)
             verdicts = (
@@ -137,7 +137,7 @@ async def _judge(
     def chosen(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         if (known := asked.get(named.text)) is not None:
             return [place for place, insight in enumerate(some) if insight.insight_id in known]
-        return None if uncertainties is None else judging.doubtful(named, uncertainties)
+        return None if uncertainties is None else judging.choose_uncertain(named, uncertainties)
 
     def voted(named: judging.Named, insight: Insight, said: Sequence[Outcome[judging.Verdict]]) -> None:
         tied = judging.is_tied([outcome.value.coverage for outcome in said if isinstance(outcome, Answer)])

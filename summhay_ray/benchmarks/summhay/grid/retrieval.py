@@ -15,7 +15,7 @@ from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
 from summhay_ray.benchmarks.summhay.grid.grid import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, FIELDS_OF_HAYSTACKS, objects_of_haystacks
-from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, by_store, doubts_of, haystacks_of, with_made
+from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, by_store, expand_entries, haystack_warnings, haystacks_of
 from summhay_ray.errors import SpecError
 from summhay_ray.text import semantic_hash
 
@@ -166,7 +166,7 @@ class HaystackCorpora(retrieval.Corpora):
             name = folder.rstrip("/").rpartition("/")[2]
             own = [retrieve.read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
             corpus = retrieve.read_beir(lambda path: text(f"{folder}/{path}"), name)
-            qrels = retrieve.Qrels.pooled(own) if self.qrels is None else self.qrels
+            qrels = retrieve.Qrels.pool(own) if self.qrels is None else self.qrels
             if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
                 raise retrieve.BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {retrieve.QUERIES}; remove its lines")
             corpus, notes = retrieve.with_qrels(corpus, qrels, spec.ignore_identical_ids)
@@ -210,7 +210,7 @@ class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
     }
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
-        super().__init__(with_made(spec, inputs), inputs)
+        super().__init__(expand_entries(spec, inputs), inputs)
         self.haystacks = haystacks_of(self.spec.haystacks, inputs, self.spec.documents)
         if inputs.record is None:
             check_retrievers_of(self.retrievers, self.haystacks.metadata)
@@ -227,7 +227,7 @@ class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
         return HaystackCorpora(self.spec, self.inputs, self.haystacks)
 
     def warnings(self) -> Sequence[str]:
-        return [*doubts_of(self.haystacks), *self.corpora.notes()]
+        return [*haystack_warnings(self.haystacks), *self.corpora.notes()]
 
     def results(self, tables: RunTables) -> Results:
         """See `Workload`. Adds notes on the judgments."""

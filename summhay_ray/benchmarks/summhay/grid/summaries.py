@@ -20,7 +20,7 @@ from summhay_ray.haystack import system_key
 from summhay_ray.metrics import by_number, extract_citations, ids_of
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.records import Context, Haystack, Ranking, Summary
-from summhay_ray.summarize import ContextPlan, Task, assemble, bullets_of, make_summarizer, shown
+from summhay_ray.summarize import ContextPlan, Task, assemble, bullets_of, make_summarizer, shown_documents
 
 TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
@@ -39,8 +39,8 @@ class Contexts:
         self._computed: set[tuple[str, str]] = set()
 
     def prepare(self, unit: Unit, planned: bool = False) -> Prepared:
-        """The ranking and the context of a unit. For a retriever that calls a service, `asked` makes
-        both, and this computes only what local models contribute. `planned`: a context of the real length, without vectors."""
+        """The ranking and the context of a unit. For a retriever that calls a service, `ask_context` makes both, and this
+        computes only what local models contribute. `planned`: a context of the real length, without vectors."""
         if unit.retriever not in self._retrievers.asking:
             context, rankings, problem = make_context(
                 self._grid, self._haystacks[unit.haystack_id], unit, self._planned if planned else self._ranked
@@ -74,11 +74,11 @@ class Contexts:
         singly, at_once = functools.lru_cache(maxsize=64)(rank), functools.lru_cache(maxsize=16)(rank_all)
         return lambda haystack_id, subtopic_id, retriever: (
             singly(haystack_id, subtopic_id, retriever)
-            if hasattr(self._retrievers.made(retriever), "rank")
+            if hasattr(self._retrievers.retriever(retriever), "rank")
             else at_once(haystack_id, retriever)[subtopic_id]
         )
 
-    async def asked(self, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
+    async def ask_context(self, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
         """The context of a unit whose retriever calls a service, and its rows; None if it failed: `ask` records the failure."""
         haystack = await self._haystacks.fetch(unit.haystack_id)
         corpus = retrieve.corpus_of(haystack)
@@ -189,7 +189,7 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
     return Task(
         haystack=haystack,
         subtopic=subtopic,
-        shown=shown(haystack, context),
+        shown=shown_documents(haystack, context),
         model=spec.model,
         prompt=grid.entries.prompt_of(spec),
         sampling=grid.entries.models.sampling(spec),
@@ -197,6 +197,6 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
         reducer=reducer_of(grid.entries.models, spec),
-        # All queries show the whole haystack in document order alike.
+        # In document order, the whole haystack is the same prompt prefix for all queries.
         shares="documents" if alike and len(haystack.subtopics) > 1 else "prompt" if grid.spec.repeats > 1 else "nothing",
     )

@@ -46,7 +46,7 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
             raise UserError(message) from error
         if not imported:
             return whole
-        # An import stays as it came, except for its judgments.
+        # An import is written unchanged, except for its judgments.
         pairs = zip(source.raw["subtopics"], whole["subtopics"], strict=True)
         subtopics = [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]
         return {**source.raw, "subtopics": subtopics}
@@ -73,10 +73,10 @@ def write_files(
         names = []
         for name, content in contents:
             if (folder / name).exists() and again is None:
-                raise UserError(taken(folder / name))
+                raise UserError(exists_message(folder / name))
             (part / name).write_text(released_text(content), encoding="ascii")
             if again is not None and (folder / name).exists() and not again(folder / name, part / name):
-                raise UserError(taken(folder / name))
+                raise UserError(exists_message(folder / name))
             names.append(name)
         return [(part / name).replace(folder / name) for name in names]
     finally:
@@ -86,7 +86,7 @@ def write_files(
                 folder.rmdir()
 
 
-def taken(path: Path) -> str:
+def exists_message(path: Path) -> str:
     """The message for a file that already exists."""
     return f"{path} exists; give an empty folder"
 

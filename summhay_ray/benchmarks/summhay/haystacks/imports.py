@@ -21,7 +21,7 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     metadata_of,
     source_bytes,
 )
-from summhay_ray.benchmarks.summhay.haystacks.sources import changed
+from summhay_ray.benchmarks.summhay.haystacks.sources import changed_error
 from summhay_ray.benchmarks.summhay.workload import Summaries
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
@@ -111,7 +111,7 @@ def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> t
     for haystack_id, path in files:
         source = read_file(path)
         if source.haystack.haystack_id != haystack_id:
-            raise changed(path)
+            raise changed_error(path)
         store.put_object("haystack", source_bytes(source.raw))
         rows, gold = imported_rows(source), source.haystack.gold()
         judged: dict[str, list[Judgment]] = {}

@@ -56,7 +56,7 @@ class HaystackMetadata:
     importance: str = ""
     """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
     facts: HaystackFacts | None = None
-    """What was known about a mined haystack when the run began."""
+    """The facts about a mined haystack that were known when the run began."""
 
     @property
     def of_paper(self) -> bool:
@@ -205,7 +205,7 @@ def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
     """
     asked = ["haystack_id", "subtopic_id"]
     documents = pl.col("documents").explode().drop_nulls().unique().sort()
-    # A haystack's insights are all in one piece.
+    # All insights of a haystack are in the same piece.
     pieces = (piece.join(gold, on=_INSIGHT) for piece in run.pieces("insights", [*asked, "insight_id"]))
     return pl.concat([marked.group_by(asked, maintain_order=True).agg(documents) for marked in pieces])
 

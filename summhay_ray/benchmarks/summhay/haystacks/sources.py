@@ -68,7 +68,7 @@ S = TypeVar("S", bound=Spec)
 T = TypeVar("T")
 
 
-def in_store(entry: str) -> str | None:
+def stored_digest(entry: str) -> str | None:
     """The digest in an entry of a spec's haystacks that names an object in the store; None for any other entry.
 
     Such an entry is `store/SHA256` or `store/SHA256/NAME`. With NAME, the haystack is named as if read from a file NAME.
@@ -166,7 +166,7 @@ class Haystacks(Mapping[str, Haystack]):
                 content, name = self.content(haystack_id)
                 kept = read_released(content, name)
                 if kept.haystack.haystack_id != haystack_id:
-                    raise changed(name)
+                    raise changed_error(name)
                 self.recent.keep(Loaded(kept, len(content)))
             return kept
 
@@ -223,16 +223,16 @@ def _put(store: Store, sources: Iterable[tuple[str, bytes, str]]) -> None:
         try:
             kept = source_bytes(json.loads(content))
         except ValueError:
-            raise changed(name) from None
+            raise changed_error(name) from None
         if hashlib.sha256(kept).hexdigest() != digest:
-            raise changed(name)
+            raise changed_error(name)
         store.put_object("haystack", kept)
 
     with ThreadPoolExecutor(max_workers=TOGETHER) as threads:
         list(threads.map(put, sources))
 
 
-def changed(name: str) -> UserError:
+def changed_error(name: str) -> UserError:
     """The error for a source whose content has changed."""
     return UserError(f"{name}: was changed since it was read; put back what it was, or start again")
 
@@ -267,7 +267,7 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
     mapped = inputs.mapped(len(named))
     if mapped is not None:
         metadata = tuple(_read_by(mapped, named, inputs, documents))
-    elif any(map(in_store, named)):
+    elif any(map(stored_digest, named)):
         with ThreadPoolExecutor(max_workers=READS_AT_ONCE) as threads:
             metadata = tuple(threads.map(read, named))
     else:
@@ -292,7 +292,9 @@ def _read_by(
         return [metadata_of(read_released(_of_store(store, entry) if got is None else got, entry)) for entry, got in block]
 
     blocks = (named[start : start + TOGETHER] for start in range(0, len(named), TOGETHER))
-    read = ([(entry, None if in_store(entry) else _content(inputs, documents, entry)) for entry in block] for block in blocks)
+    read = (
+        [(entry, None if stored_digest(entry) else _content(inputs, documents, entry)) for entry in block] for block in blocks
+    )
     try:
         for found in mapped(metadata, read, InvalidHaystack):
             yield from found
@@ -306,7 +308,7 @@ def _of_store(store: Store | None, entry: str) -> bytes:
     """The JSON text of an entry that names an object of the store."""
     if store is None:
         raise SpecError(f"spec: haystacks: {entry!r} is in a store; give the store, or the haystack's file")
-    digest = str(in_store(entry))
+    digest = str(stored_digest(entry))
     try:
         return store.get_object("haystack", digest)
     except StoreError as error:
@@ -318,7 +320,7 @@ def _of_store(store: Store | None, entry: str) -> bytes:
 
 def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
     """The JSON text of one entry of a spec's haystacks."""
-    if in_store(entry):
+    if stored_digest(entry):
         return _of_store(inputs.store, entry)
     if entry.startswith(SAMPLE):
         try:
@@ -360,7 +362,7 @@ def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> byte
     return json.dumps({**haystack, UNREAD: lost} if lost else haystack).encode("ascii")
 
 
-def doubts_of(haystacks: Haystacks) -> Sequence[str]:
+def haystack_warnings(haystacks: Haystacks) -> Sequence[str]:
     """Oddities of the haystacks, such as an insight that is in no document; limits of confidence in mined ones come first."""
     mined = [(one.name, one.facts) for one in haystacks.metadata]
     known = health(mined, sum(len(one.subtopics) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
@@ -373,11 +375,11 @@ def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
     return {
         entry: f"{STORE}{one.digest}/{one.name}.json"
         for entry, one in zip(named, haystacks.metadata, strict=True)
-        if not entry.startswith(SAMPLE) and in_store(entry) is None
+        if not entry.startswith(SAMPLE) and stored_digest(entry) is None
     }
 
 
-def with_made(spec: S, inputs: Inputs) -> S:
+def expand_entries(spec: S, inputs: Inputs) -> S:
     """The spec with each entry that is itself a spec replaced by the haystacks its run has made, and each data set of the Hub by
     its haystacks. Raises SpecError, StoreError."""
     listed: list[str] = spec.haystacks  # type: ignore[attr-defined]
