@@ -17,7 +17,7 @@ from summhay_ray.text.answers import (
     without_thinking,
 )
 from summhay_ray.text.contradictions import find_contradictions
-from summhay_ray.text.facts import plain_numeral, values_of
+from summhay_ray.text.facts import Fact, plain_numeral, read_statement, values_of
 from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, semantic_hash, text_hash
 from summhay_ray.text.material import (
     BEGINS_FORMULA,
@@ -68,6 +68,7 @@ __all__ = [
     "TITLES",
     "UNSPACED",
     "Block",
+    "Fact",
     "LeftOut",
     "Material",
     "ProseStatement",
@@ -107,6 +108,7 @@ __all__ = [
     "read_number",
     "read_prose",
     "read_rag_answer",
+    "read_statement",
     "root",
     "semantic_hash",
     "sentences",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from summhay_ray.text.fact_tokens import (
@@ -44,6 +44,8 @@ class Quantity:
     """Empty for counted things."""
     nouns: frozenset[str] = frozenset()
     """Roots of the words for the counted or measured thing."""
+    stated: tuple[float, ...] = field(default=(), compare=False)
+    """The numbers that the text states, in the base unit: 10 for "at least 10" and "about 10"."""
     excluded: bool = False
     """Whether the range is open at one end and excludes its other end: "before 2.4", not "2.3 and earlier"."""
 
@@ -311,9 +313,8 @@ class _Reader:
         token, following = self._at(place), self._at(place + 1)
         if token.lower in _ORDINALS and following.root and not self._number(place - 1):
             value = float(_ORDINALS[token.lower])
-            return Fact(
-                "number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", self._nouns(place, place + 1, "#"))
-            )
+            nouns = self._nouns(place, place + 1, "#")
+            return Fact("number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", nouns, (value,)))
         if self._unit(place)[0] in _CURRENCIES and self._number(place + 1):
             currency, place = self._unit(place)[0], place + 1
         fraction = self._fraction(place)
@@ -333,6 +334,7 @@ class _Reader:
         low, high, grain = low * factor, high * factor, grain * factor
         if unit == "second":
             low, high, grain, place = self._compound(low, high, grain, factor, place)
+        stated = (low,) if low == high else (low, high)
         before, after = self.text[: self.tokens[begin].start].lower(), self.text[self.tokens[place - 1].end :].lower()
         version = not unit and grain < 1
         above = _ABOVE.search(before) or (version and _SINCE.search(before)) or _ABOVE_AFTER.match(after)
@@ -345,7 +347,7 @@ class _Reader:
         elif low == high and _ABOUT.search(before):
             low, high = low - abs(low) * _TOLERANCE, high + abs(high) * _TOLERANCE
         excluded = bool(bound and bound.groupdict().get("excluded"))
-        quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit), excluded)
+        quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit), stated, excluded)
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
 
     def _is_minus(self, place: int) -> bool:
