@@ -17,7 +17,7 @@ from summhay_ray.text.answers import (
     without_thinking,
 )
 from summhay_ray.text.contradictions import find_contradictions
-from summhay_ray.text.facts import Fact, plain_numeral, read_statement, values_of
+from summhay_ray.text.facts import TENS, UNITS_OF_TEN, Fact, plain_numeral, read_statement, values_of
 from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, semantic_hash, text_hash
 from summhay_ray.text.material import (
     BEGINS_FORMULA,
@@ -65,7 +65,9 @@ __all__ = [
     "MONTHS",
     "NAMES",
     "NOTE",
+    "TENS",
     "TITLES",
+    "UNITS_OF_TEN",
     "UNSPACED",
     "Block",
     "Fact",

@@ -13,13 +13,12 @@ released haystacks, whose outlines a language model checked (news 1 and news 2; 
 
 import functools
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from summhay_ray.synth.checking.words import Reading, read
 from summhay_ray.synth.making.kinds import Finding
-from summhay_ray.text import FUNCTION_WORDS, MONTHS, plain_words, sentences
+from summhay_ray.text import FUNCTION_WORDS, plain_words, read_statement, sentences
 
 ENGLISH = "English"
 """The language whose numbers, names and endings the offline checks know. In texts of other languages, only a clear "not found"
@@ -212,16 +211,13 @@ def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Find
 
 
 def _day(text: str, date: str) -> str:
-    """The words by which a text names the day (ISO), with or without its year, in English or in figures; else empty."""
-    if not date:
-        return ""
-    year, month, day = date.split("-")
-    name, figures = MONTHS[int(month) - 1], rf"0?{int(day)}[./]0?{int(month)}[./]|0?{int(month)}/0?{int(day)}/"
-    months, days = rf"(?:{name}|{name[:3]}\.?)", rf"0?{int(day)}(?:st|nd|rd|th|\.)?"
-    spelled = rf"\b(?:{days}(?: of)? {months}|{months} {days})\b(?:,? (?:of )?(?P<year>(?:19|20)\d\d))?"
-    for match in re.finditer(rf"{date}|\b(?:{figures})(?:{year}|{year[2:]})\b|{spelled}", text, re.IGNORECASE):
-        if match["year"] in (None, year):
-            return match[0]
+    """The words by which a text names the day (ISO), with or without its year; else empty."""
+    if date:
+        year, month, day = map(int, date.split("-"))
+        for fact in (fact for sentence in sentences(text) for fact in read_statement(sentence).facts):
+            for its_year, its_month, days, _ in fact.days:
+                if its_year in (None, year) and (its_month, days) == (month, (day, day)):
+                    return fact.words
     return ""
 
 
