@@ -18,7 +18,7 @@ from summhay_ray.text.answers import (
 )
 from summhay_ray.text.contradictions import find_contradictions
 from summhay_ray.text.facts import TENS, UNITS_OF_TEN, Fact, plain_numeral, read_statement, values_of
-from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, semantic_hash, text_hash
+from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, read_json_lines, semantic_hash, text_hash
 from summhay_ray.text.material import (
     BEGINS_FORMULA,
     END_MARK,
@@ -48,6 +48,7 @@ from summhay_ray.text.words import (
     UNSPACED,
     Script,
     chunks,
+    content_roots,
     is_latin,
     plain_words,
     root,
@@ -81,6 +82,7 @@ __all__ = [
     "canonical_json",
     "chunks",
     "citations",
+    "content_roots",
     "count_tokens",
     "enclosed",
     "encode_tokens",
@@ -106,6 +108,7 @@ __all__ = [
     "punkt_sentences",
     "quoted",
     "rag_answer_json",
+    "read_json_lines",
     "read_label",
     "read_number",
     "read_prose",
