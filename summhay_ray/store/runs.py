@@ -41,6 +41,8 @@ from summhay_ray.text import BEGINS_FORMULA
 
 T = TypeVar("T")
 FORMAT = 3
+_MOST_KEPT = 2**24
+"""Largest whole table, in bytes, that a fixed view keeps in memory."""
 RUN_FORMAT = 6
 """The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
 folder."""
@@ -249,8 +251,8 @@ class RunStore:
             raise self.damaged(str(error)) from None
 
     def at(self, checked: bool = True) -> Self:
-        """A fixed view of the run as it is now; later commits do not change what it reads. It reads the log, the finished units
-        and each table once.
+        """A fixed view of the run as it is now; later commits do not change what it reads. It reads the log and the
+        finished units once, and so each small table and each selection of columns.
 
         Raises StoreError, if `checked`, for a run that has rows but has lost its commits, which identify them.
         """
@@ -375,7 +377,10 @@ class RunStore:
         if units is not None:
             return self.reader([table], columns).table(table, units)
         kept = table, columns if columns is None else tuple(columns)
-        return self._once(kept, lambda: self.reader([table], columns).table(table))
+        found: pl.DataFrame = self._once(kept, lambda: self.reader([table], columns).table(table))
+        if columns is None and found.estimated_size() > _MOST_KEPT:
+            self._kept.pop(kept, None)
+        return found
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
         """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a
