@@ -11,7 +11,6 @@ from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
 from summhay_ray.benchmarks.rating import ExtractSpec, RatingModel, rater_entry
 from summhay_ray.benchmarks.summarizing import NoAnswers
-from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
 """The four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same context."""
@@ -123,8 +122,6 @@ class EthicSpec(Spec):
 
     @model_validator(mode="after")
     def _some_task(self) -> EthicSpec:
-        check_labels("models", [model.label for model in self.models])
-        check_labels("judges", [judge.label for judge in self.judges])
         for model in self.models:
             if model.asked == ():
                 raise ValueError(

@@ -12,7 +12,6 @@ from summhay_ray.benchmarks.rating import ExtractSpec, RatingModel, rater_entry
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, cross_strategies
-from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Over = Literal["best", "mean"]
 RATER = "offline/rater"
@@ -132,7 +131,6 @@ class OdsumSpec(OfWordsSpec):
     @model_validator(mode="after")
     def _names_differ(self) -> OdsumSpec:
         check_retrievers(self.retrievers)
-        check_labels("summarizers", [summarizer.label for summarizer in self.summarizers])
         # Each metric once; G-EVAL once for whole references and once for extracts.
         kinds = [(type(metric), getattr(metric, "extract", None) is not None) for metric in self.metrics]
         for field, values in (("k", self.k), ("metrics", kinds)):
