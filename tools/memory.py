@@ -191,7 +191,7 @@ def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> d
 
     from summhay_ray import api, engine
     from summhay_ray.benchmarks.summhay import score_run
-    from summhay_ray.engine.state.items_left import RunSnapshot, state_of
+    from summhay_ray.engine.state.items_left import state_of
     from summhay_ray.store import Store
 
     found: dict[str, Any] = {"bare_mib": resident() // MIB}
@@ -201,7 +201,7 @@ def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> d
     with growth(found, "open"):
         run = open_run(workload, store)
     with growth(found, "state"):
-        state = state_of(workload, RunSnapshot(run))
+        state = state_of(workload, run.at())
         left = state.left()
         sizes = [item.size for items in left.values() for item in items]
     found["cells"], found["judgments"] = len(sizes), sum(sizes)

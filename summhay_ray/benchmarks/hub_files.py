@@ -16,6 +16,7 @@ from typing import Any
 from summhay_ray import encoders
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
+from summhay_ray.text import read_json_lines
 
 HUB = "hub:"
 """Prefix of an entry of a spec's haystacks that names a data set: `hub:OWNER/NAME[@REVISION][/FILE]`."""
@@ -93,11 +94,7 @@ def _rows(path: Path) -> Sequence[Any]:
         return [_without_nulls(row) for row in pl.read_parquet(path).iter_rows(named=True)]
     content = read_json(path)
     try:
-        return (
-            [json.loads(line) for line in content.splitlines() if line.strip()]
-            if path.suffix in _LINES
-            else [json.loads(content)]
-        )
+        return [row for _, row in read_json_lines(content, path.name)] if path.suffix in _LINES else [json.loads(content)]
     except ValueError as error:
         raise UserError(f"{path}: is no JSON ({error}); name another file of the data set") from error
 

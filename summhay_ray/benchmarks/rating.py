@@ -10,20 +10,19 @@ import functools
 import statistics
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import polars as pl
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from summhay_ray import extract as extracts
 from summhay_ray import judge
-from summhay_ray.benchmark import Ask, Benchmark, ModelSpec, Strict, Text
+from summhay_ray.benchmark import Ask, ModelSpec, Strict, Text
 from summhay_ray.encoders import check_model
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.text import count_tokens
 
-R = TypeVar("R", bound=ModelSpec)
 TOKENS_A_RATING = 1
 """Expected length of an answer: a number."""
 
@@ -136,12 +135,28 @@ def rater_entry(value: Any) -> Any:
     return {**members[0], "name": entry.get("name") or named.text, "members": members}
 
 
-class RaterSpec(ModelSpec):
-    """A rater: a model, and how a rating is made from its answers; or a panel of models, whose mean is the rating."""
+class RatingModel(ModelSpec):
+    """A model that rates, or a panel of models, whose mean is the rating."""
 
     LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens; a model that reasons needs more")
+    members: list[Annotated[Self, BeforeValidator(ModelSpec.entry)]] = Field(
+        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
+    )
+
+    @property
+    def asked(self) -> Sequence[Self]:
+        """The models of a panel; otherwise the model itself."""
+        return self.members or [self]
+
+
+R = TypeVar("R", bound=RatingModel)
+
+
+class RaterSpec(RatingModel):
+    """A rater: a model, and how a rating is made from its answers; or a panel of models, whose mean is the rating."""
+
     samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; several need a temperature above 0")
     one_call: bool = Field(default=True, description="all samples in one call; false: one call each, for providers without `n`")
     logprobs: int | None = Field(
@@ -153,10 +168,6 @@ class RaterSpec(ModelSpec):
     role: Literal["user", "system"] = Field(default="user", description="role of the single message")
     extract: ExtractSpec | None = Field(default=None, description="an extract in place of the whole source")
 
-    members: list[Annotated[RaterSpec, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
-    )
-
     @field_validator("samples")
     @classmethod
     def _samples_differ(cls, samples: int, info: ValidationInfo) -> int:
@@ -164,10 +175,9 @@ class RaterSpec(ModelSpec):
             raise ValueError("samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
         return samples
 
-    def rater(self, revision: Mapping[str, Any]) -> judge.Rater:
-        """The rater as the judge room expects it. `revision`: see `RunModels.revision`."""
-        sampling = {**self.sampling(), **revision}
-        return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role)
+    def settings(self, sampling: Mapping[str, Any]) -> tuple[judge.Rater, ExtractSpec | None]:
+        """The rater as the judge room expects it, and its extract. `sampling`: see `RunModels.sampling`."""
+        return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role), self.extract
 
 
 Rater = Annotated[RaterSpec, BeforeValidator(rater_entry, json_schema_input_type=Text | RaterSpec)]
@@ -175,36 +185,35 @@ Rater = Annotated[RaterSpec, BeforeValidator(rater_entry, json_schema_input_type
 
 
 async def rate_text(
-    workload: Benchmark[Any],
     ask: Ask,
     stage: str,
-    rater: RaterSpec,
+    rater: R,
+    settings: Callable[[R], tuple[judge.Rater, ExtractSpec | None]],
     criterion: judge.Criterion,
     values: Mapping[str, str],
     compat: str = "default",
 ) -> Outcome[judge.Rating]:
-    """The rating of one text, or why there is none (see `judge.rate_text`). `values`: placeholder name -> text."""
+    """The rating of one text, or why there is none (see `judge.rate_text`). `settings`: how a model rates, and whether from an
+    extract; `values`: placeholder name -> text."""
 
-    async def alone(one: RaterSpec) -> Outcome[judge.Rating]:
-        settings = one.rater(workload.models.revision(one.model))
+    async def alone(one: R) -> Outcome[judge.Rating]:
+        how, extract = settings(one)
         async with ask.turn(stage, one.model, one.label):
-            shown = shown_with_savings(ask, stage, settings, criterion, values, one.extract)
+            shown = shown_with_savings(ask, stage, how, criterion, values, extract)
             ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
-            return await judge.rate_text(criterion, shown, settings, ask_rater, compat)
+            return await judge.rate_text(criterion, shown, how, ask_rater, compat)
 
-    return await rate_by_panel(rater, rater.members, alone)
+    return await rate_by_panel(rater, alone)
 
 
-async def rate_by_panel(
-    rater: R, members: Sequence[R], alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]
-) -> Outcome[judge.Rating]:
+async def rate_by_panel(rater: R, alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]) -> Outcome[judge.Rating]:
     """The rating that `alone` gets from the rater. A panel's rating is the mean of its members' ratings, which are its votes; if
     a member has no rating, the panel fails."""
-    if not members:
+    if not rater.members:
         return await alone(rater)
-    said = await asyncio.gather(*map(alone, members))
+    said = await asyncio.gather(*map(alone, rater.asked))
     usd_micros = sum(outcome.usd_micros for outcome in said)
-    for member, outcome in zip(members, said, strict=True):
+    for member, outcome in zip(rater.asked, said, strict=True):
         if not isinstance(outcome, Answer):
             return replace(outcome, message=f"{member.label}: {outcome.message}", usd_micros=usd_micros)
     votes = [outcome.value.value for outcome in said if isinstance(outcome, Answer)]

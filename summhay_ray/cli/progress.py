@@ -144,17 +144,7 @@ def _bar_line(progress: Progress, width: int) -> str:
     if progress.items_done == progress.items_total:
         done = total
     share = min(1.0, done / total) if total else 1.0
-    spent = f"${progress.spent_usd:.4f}" if progress.spent_usd < 100 else f"${progress.spent_usd:,.0f}"
-    parts = [
-        f"{100 * share:.0f}%",
-        f"{progress.items_done}/{progress.items_total} {progress.unit}",
-        *([f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []),
-        *([f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []),
-        spent + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}"),
-        *([f"{progress.failures} failures"] if progress.failures else []),
-        _now(progress),
-    ]
-    text = "  ".join(parts)
+    text = "  ".join([f"{100 * share:.0f}%", *_parts(progress, brief=True)])
     room = min(LONGEST_BAR, width - len(text) - 2)
     if room < SHORTEST_BAR:
         return text
@@ -162,69 +152,69 @@ def _bar_line(progress: Progress, width: int) -> str:
     return f"{'━' * full}{'─' * (room - full)}  {text}"
 
 
-def _now(progress: Progress) -> str:
-    """The time left, or the run's current activity."""
-    if progress.stopping:
-        return f"stopping, {progress.in_flight} calls in flight (a second signal stops at once)"
-    if progress.doing and not (progress.in_flight or progress.seconds_left):
-        return f"{progress.doing}, {_time(progress.seconds)}"
-    return "time left ?" if progress.seconds_left is None else f"{_time(progress.seconds_left)} left"
-
-
 def line(progress: Progress, ended: bool = False) -> str:
     """One line: cells, judgments, failures; dollars spent, reserved and left; calls a second, 429s, retries; time left.
 
     It names models that were given up, or that wait at their provider's request.
     """
-    hindered = [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
-    details = _details(progress) + hindered
-    spent = f"${progress.spent_usd:.4f}" + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
-    parts = [printable(progress.run), f"{progress.unit} {progress.items_done}/{progress.items_total}"]
+    return "  ".join([printable(progress.run), *_parts(progress, ended=ended)])
+
+
+def _parts(progress: Progress, brief: bool = False, ended: bool = False) -> list[str]:
+    """The parts of the line. `brief`: for a terminal, whose other lines name the models."""
+    parts = [f"{progress.unit} {progress.items_done}/{progress.items_total}"]
     # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
-    if progress.table:
+    if progress.table and not brief:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
-    elif progress.calls_left is not None:
+    elif progress.calls_left is not None and not brief:
         parts.append(f"calls {progress.answered} of about {progress.answered + progress.calls_left}")
-    return "  ".join(
-        (
-            "  ".join([*parts, f"failures {progress.failures}"]),
-            spent,
-            *([", ".join(details)] if details else []),
-            _times(progress, ended),
-        )
-    )
+    spent = f"${progress.spent_usd:.4f}" if progress.spent_usd < 100 else f"${progress.spent_usd:,.0f}"
+    parts += [f"failures {progress.failures}", spent + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")]
+    if brief:
+        parts += [f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []
+        parts += [f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
+    elif details := _details(progress):
+        parts.append(", ".join(details))
+    return [*parts, _times(progress, brief, ended)]
 
 
 def _details(progress: Progress) -> list[str]:
-    """Dollars reserved, uncertain and left; calls and tokens a second, 429s and retries."""
+    """Dollars reserved, uncertain and left; calls and tokens a second, 429s and retries; models that wait or were given up."""
+    hindered = [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
     left = [] if progress.left_usd is None else [f"${progress.left_usd:.4f} left"]
     doubt = [f"${progress.uncertain_usd:.4f} uncertain"] if progress.uncertain_usd else []
     details = [f"${progress.reserved_usd:.4f} reserved", *doubt, *left] if left or doubt or progress.reserved_usd else []
     tokens = [f"{progress.tokens} tokens generated", f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
     if not progress.calls and not progress.limited and not progress.retries:
-        return details + tokens
+        return details + tokens + hindered
     return [
         *details,
         f"{progress.calls_a_second:.1f} calls/s",
         *tokens,
         f"{progress.limited} times 429",
         f"{progress.retries} retries",
+        *hindered,
     ]
 
 
-def _times(progress: Progress, ended: bool = False) -> str:
+def _times(progress: Progress, brief: bool, ended: bool) -> str:
+    """The elapsed time, and the run's activity or what is left."""
     if ended:
-        return f"{_time(progress.seconds)} elapsed, ended"
-    if progress.stopping:
-        return f"{_time(progress.seconds)} elapsed, stopping: {progress.in_flight} calls in flight are waited for"
-    if progress.doing and not (progress.in_flight or progress.seconds_left):
-        return f"{_time(progress.seconds)} elapsed, {progress.doing}"
-    if progress.seconds_left is None and not progress.calls and not progress.in_flight:
-        return f"{_time(progress.seconds)} elapsed, starting"
-    left = [] if progress.calls_left is None else [f"{progress.calls_left} calls"]
-    left += [] if not progress.usd_left else [f"${progress.usd_left:.4f}"]
-    left += ["?" if progress.seconds_left is None else _time(progress.seconds_left)]
-    return f"{_time(progress.seconds)} elapsed, {', '.join(left)} to go"
+        doing = "ended"
+    elif progress.stopping:
+        doing = f"stopping: {progress.in_flight} calls in flight are waited for (a second signal stops at once)"
+    elif progress.doing and not (progress.in_flight or progress.seconds_left):
+        doing = progress.doing
+    elif progress.seconds_left is None and not progress.calls and not progress.in_flight:
+        doing = "starting"
+    else:
+        left = [f"{progress.calls_left} calls"] if progress.calls_left is not None and not brief else []
+        left += [f"${progress.usd_left:.4f}"] if progress.usd_left and not brief else []
+        left += ["?" if progress.seconds_left is None else _time(progress.seconds_left)]
+        doing = f"{', '.join(left)} to go"
+        if brief:
+            return doing
+    return f"{_time(progress.seconds)} elapsed, {doing}"
 
 
 def _state(model: ModelProgress) -> str:

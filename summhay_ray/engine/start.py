@@ -43,7 +43,6 @@ from summhay_ray.engine.state.history import (
 from summhay_ray.engine.state.items_left import (
     ANSWERS,
     ITEM,
-    RunSnapshot,
     RunState,
     answers_used,
     commonest_failure,
@@ -207,7 +206,7 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
         written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
         if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
             note(f"{released:.6f} dollars that a kill had left uncertain are released")
-    before = RunSnapshot(run)
+    before = run.at(checked=False)
     if options.get("budget") is None:
         options = {**options, "budget": workload.spec.budget_usd}
     cluster = cluster or Cluster(options.get("address"), from_here=not workload.inputs.untrusted)
@@ -295,7 +294,7 @@ class _Start:
 
     workload: Workload[Any]
     run: RunStore
-    before: RunSnapshot
+    before: RunStore
     state: RunState
     options: RunOptions
     """With the spec's budget, if no other one is given."""
@@ -308,7 +307,7 @@ class _Start:
         reach = RecordedReach(margins_of(settings), origins_of(settings))
         if self.state.left():
             worked = self._answer_rest(reach)
-            run, snapshot = RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
+            run, snapshot = self.run.at(checked=False), {**worked, "reused": worked.get("reused", 0) + reused}
         else:
             run, snapshot = self.before, {"reused": reused}
             keep_reach(self.run, reach)
@@ -320,7 +319,7 @@ class _Start:
         results = results_of(self.workload, run, ReadOptions(self.options.get("compat", "default")))
         return self._outcome(run, results, snapshot, reach)
 
-    def _outcome(self, run: RunSnapshot, results: Results, snapshot: Snapshot, reach: RecordedReach) -> RunResult:
+    def _outcome(self, run: RunStore, results: Results, snapshot: Snapshot, reach: RecordedReach) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         index, answers = run.log(), run.table("raw_answers", columns=ANSWERS)
@@ -399,7 +398,7 @@ class _Start:
         try:
             snapshot = self._execute(work, executor, reach)
         except (KeyboardInterrupt, Stopped) as error:
-            run = RunSnapshot(self.run)
+            run = self.run.at(checked=False)
             items, spent = item_counts(run, self.state.total), dollars_of(run, money_of(run, run.log()), alive={}).spent
             progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
             message = f"{progress}, {spent / MICROS:.6f} dollars spent; run the same command again to resume"
@@ -489,14 +488,14 @@ class _Start:
                 cause = _innermost(error)
                 raise cause if isinstance(cause, BadBenchmark) else _run_failed(self.run, error) from error
 
-    def _planner(self, at: RunSnapshot) -> MakePlan:
+    def _planner(self, at: RunStore) -> MakePlan:
         """A function that plans the rest of the run as it was in a snapshot."""
         return functools.partial(plan, self.workload, at.store, self.options.get("budget"), at)
 
     def _answer(self, execution: Execution, planning: _Planning | None, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
-        state = replace(self.state, finished=finished_items(RunSnapshot(self.run)))
+        state = replace(self.state, finished=finished_items(self.run.at(checked=False)))
         # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
         planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
         tell = self._progress_reporter(state, planned, session)
@@ -512,7 +511,7 @@ class _Start:
     def _record_stop(self, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
         run stopped."""
-        run, total = RunSnapshot(self.run), self.state.total
+        run, total = self.run.at(checked=False), self.state.total
         n_items = total - len(finished_items(run))
         if not n_items:
             return None, ""

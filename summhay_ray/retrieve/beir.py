@@ -6,7 +6,7 @@ from typing import Any
 
 from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, with_title
 from summhay_ray.retrieve.trec import BadTrec, Qrels, number_of
-from summhay_ray.text import parsed_json
+from summhay_ray.text import read_json_lines
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 
@@ -71,17 +71,11 @@ def beir_files(corpus: Corpus) -> dict[str, str]:
 def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
     """_id -> record, for each line that is not blank. Raises BadTrec."""
     found: dict[str, dict[str, Any]] = {}
-    for line, content in enumerate(text.split("\n"), start=1):
-        if not content.strip():
-            continue
-        try:
-            record = parsed_json(content)
-        except (ValueError, RecursionError) as error:
-            raise BadTrec(f'{where}:{line}: is not a JSON object ({error}); expected {{"_id": ..., "text": ...}}') from None
+    for line, record in read_json_lines(text, where, BadTrec):
         if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("_id", "text")):
-            raise BadTrec(f'{where}:{line}: lacks a text _id or text; expected {{"_id": ..., "text": ...}}')
+            raise BadTrec(f'{line}: lacks a text _id or text; expected {{"_id": ..., "text": ...}}')
         if record["_id"] in found:
-            raise BadTrec(f"{where}:{line}: _id {record['_id']!r} is a duplicate; give each line its own")
+            raise BadTrec(f"{line}: _id {record['_id']!r} is a duplicate; give each line its own")
         found[record["_id"]] = record
     return found
 

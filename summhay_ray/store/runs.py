@@ -17,8 +17,8 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NotRequired, Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NotRequired, Self, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -39,7 +39,10 @@ from summhay_ray.store.rows import Reader
 from summhay_ray.store.tables import Columns, Table, TableBody, Tables, columns_of, hash_rows
 from summhay_ray.text import BEGINS_FORMULA
 
+T = TypeVar("T")
 FORMAT = 3
+_MOST_KEPT = 2**24
+"""Largest whole table, in bytes, that a fixed view keeps in memory."""
 RUN_FORMAT = 6
 """The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
 folder."""
@@ -204,6 +207,8 @@ class RunStore:
         self.run_id = run_id
         self._still: Manifest | None = None
         """A fixed manifest to read instead of the newest one at each call."""
+        self._kept: dict[Any, Any] = {}
+        """What a fixed view has read: the log, the finished units, and tables."""
         if declared is not None:
             self.declared = declared
         self._manifests = Manifests(store.files, run_id)
@@ -245,17 +250,29 @@ class RunStore:
         except ValueError as error:
             raise self.damaged(str(error)) from None
 
-    def at(self) -> Self:
-        """A fixed view of the run as it is now; later commits do not change what it reads.
+    def at(self, checked: bool = True) -> Self:
+        """A fixed view of the run as it is now; later commits do not change what it reads. It reads the log and the
+        finished units once, and so each small table and each selection of columns.
 
-        Raises StoreError for a run that has rows but has lost its commits, which identify them.
+        Raises StoreError, if `checked`, for a run that has rows but has lost its commits, which identify them.
         """
+        if self._still is not None:
+            return self
         manifest = self.manifest()
-        if not manifest.number and (lost := self._manifests.missing_folder()):
+        if checked and not manifest.number and (lost := self._manifests.missing_folder()):
             raise self._manifests.parts.damaged(lost)
         view = copy.copy(self)
-        view._still = manifest
+        view._still, view._kept = manifest, {}
         return view
+
+    def _once(self, what: Any, read: Callable[[], T]) -> T:
+        """What `read` returns; for a fixed view, what it returned the first time."""
+        if self._still is None:
+            return read()
+        if what not in self._kept:
+            self._kept[what] = read()
+        found: T = self._kept[what]
+        return found
 
     def manifest(self) -> Manifest:
         """The current manifest. Raises StoreError."""
@@ -277,7 +294,7 @@ class RunStore:
 
     def log(self) -> LogIndex:
         """An index of the store's log. Raises StoreError or OSError."""
-        return self.store.log()
+        return self._once("log", self.store.log)
 
     def version(self) -> int:
         """The number of the newest manifest, 0 if there is none."""
@@ -343,8 +360,12 @@ class RunStore:
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
-        won = self.reader([]).units()
-        return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
+
+        def read() -> dict[str, bool]:
+            won = self.reader([]).units()
+            return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
+
+        return self._once(("finished", kind), read)
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these
@@ -353,7 +374,13 @@ class RunStore:
         `columns`: only these columns and the key columns, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
-        return self.reader([table], columns).table(table, units)
+        if units is not None:
+            return self.reader([table], columns).table(table, units)
+        kept = table, columns if columns is None else tuple(columns)
+        found: pl.DataFrame = self._once(kept, lambda: self.reader([table], columns).table(table))
+        if columns is None and found.estimated_size() > _MOST_KEPT:
+            self._kept.pop(kept, None)
+        return found
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
         """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a

@@ -371,7 +371,7 @@ class OfflineWriter:
     filler are English; insights are in the language of the input."""
 
     name: ClassVar[str] = "offline/writer"
-    revision: ClassVar[str] = "4"
+    revision: ClassVar[str] = "5"
 
     def answer(self, request: Request) -> str:
         """The answer to a prompt of the synthesis: a document's text, or JSON. Raises LookupError, which says why, for a prompt

@@ -17,8 +17,8 @@ from summhay_ray.text.answers import (
     whole_number,
 )
 from summhay_ray.text.contradictions import find_contradictions
-from summhay_ray.text.facts import plain_numeral, values_of
-from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, semantic_hash, text_hash
+from summhay_ray.text.facts import TENS, UNITS_OF_TEN, Fact, plain_numeral, read_statement, values_of
+from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, read_json_lines, semantic_hash, text_hash
 from summhay_ray.text.material import (
     BEGINS_FORMULA,
     END_MARK,
@@ -48,6 +48,7 @@ from summhay_ray.text.words import (
     UNSPACED,
     Script,
     chunks,
+    content_roots,
     is_latin,
     plain_words,
     root,
@@ -65,9 +66,12 @@ __all__ = [
     "MONTHS",
     "NAMES",
     "NOTE",
+    "TENS",
     "TITLES",
+    "UNITS_OF_TEN",
     "UNSPACED",
     "Block",
+    "Fact",
     "LeftOut",
     "Material",
     "ProseStatement",
@@ -78,6 +82,7 @@ __all__ = [
     "canonical_json",
     "chunks",
     "citations",
+    "content_roots",
     "count_tokens",
     "enclosed",
     "encode_tokens",
@@ -103,10 +108,12 @@ __all__ = [
     "punkt_sentences",
     "quoted",
     "rag_answer_json",
+    "read_json_lines",
     "read_label",
     "read_number",
     "read_prose",
     "read_rag_answer",
+    "read_statement",
     "remove_fences",
     "remove_thinking",
     "root",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from summhay_ray.text.fact_tokens import (
@@ -44,6 +44,8 @@ class Quantity:
     """Empty for counted things."""
     nouns: frozenset[str] = frozenset()
     """Roots of the words for the counted or measured thing."""
+    stated: tuple[float, ...] = field(default=(), compare=False)
+    """The numbers that the text states, in the base unit: 10 for "at least 10" and "about 10"."""
     excluded: bool = False
     """Whether the range is open at one end and excludes its other end: "before 2.4", not "2.3 and earlier"."""
 
@@ -113,9 +115,11 @@ _SMALL = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
     nineteen
 """
-_UNITS_OF_TEN = {word: value for value, word in enumerate(_SMALL.split())}
+UNITS_OF_TEN = {word: value for value, word in enumerate(_SMALL.split())}
+"""The words for 0 to 19."""
 _ROUND = "twenty thirty forty fifty sixty seventy eighty ninety"
-_TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
+TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
+"""The words for 20 to 90."""
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ATTACHED = {"k": 1000, "m": 10**6, "mn": 10**6, "mm": 10**6, "mio": 10**6, "b": 10**9, "bn": 10**9, "tn": 10**12}
 _OTHER_NUMBERS = {
@@ -311,9 +315,8 @@ class _Reader:
         token, following = self._at(place), self._at(place + 1)
         if token.lower in _ORDINALS and following.root and not self._number(place - 1):
             value = float(_ORDINALS[token.lower])
-            return Fact(
-                "number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", self._nouns(place, place + 1, "#"))
-            )
+            nouns = self._nouns(place, place + 1, "#")
+            return Fact("number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", nouns, (value,)))
         if self._unit(place)[0] in _CURRENCIES and self._number(place + 1):
             currency, place = self._unit(place)[0], place + 1
         fraction = self._fraction(place)
@@ -333,6 +336,7 @@ class _Reader:
         low, high, grain = low * factor, high * factor, grain * factor
         if unit == "second":
             low, high, grain, place = self._compound(low, high, grain, factor, place)
+        stated = (low,) if low == high else (low, high)
         before, after = self.text[: self.tokens[begin].start].lower(), self.text[self.tokens[place - 1].end :].lower()
         version = not unit and grain < 1
         above = _ABOVE.search(before) or (version and _SINCE.search(before)) or _ABOVE_AFTER.match(after)
@@ -345,7 +349,7 @@ class _Reader:
         elif low == high and _ABOUT.search(before):
             low, high = low - abs(low) * _TOLERANCE, high + abs(high) * _TOLERANCE
         excluded = bool(bound and bound.groupdict().get("excluded"))
-        quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit), excluded)
+        quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit), stated, excluded)
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
 
     def _is_minus(self, place: int) -> bool:
@@ -358,7 +362,7 @@ class _Reader:
 
     def _fraction(self, place: int) -> tuple[float, float, int] | None:
         """The result of `_number` for "half of", "a third of", "two thirds of" and "by a quarter", in per cent."""
-        many = _UNITS_OF_TEN.get(self._at(place).lower, 0)
+        many = UNITS_OF_TEN.get(self._at(place).lower, 0)
         end = place + (1 if many or self._at(place).lower == "a" else 0)
         share = _FRACTIONS.get(self._at(end).lower)
         # "By a third" and "to half" name a share, too; "by third parties" does not.
@@ -396,19 +400,17 @@ class _Reader:
         total, current, after_words = 0, 0, place
         while True:
             here = after_words
-            if here > place and self._at(here).lower in ("and", "-") and self._at(here + 1).lower in _UNITS_OF_TEN | _TENS:
+            if here > place and self._at(here).lower in ("and", "-") and self._at(here + 1).lower in UNITS_OF_TEN | TENS:
                 here += 1
             word = self._at(here).lower
             if word in _SCALES and (current or total):
                 total, current = (total + current * _SCALES[word], 0) if word != "hundred" else (total, current * 100)
-            elif word in _TENS and current % 100 == 0 and (here == after_words or current):
-                current += _TENS[word]
-            elif word in _UNITS_OF_TEN and (
-                current == 0 or current % 100 == 0 or (current % 10 == 0 and _UNITS_OF_TEN[word] < 10)
-            ):
+            elif word in TENS and current % 100 == 0 and (here == after_words or current):
+                current += TENS[word]
+            elif word in UNITS_OF_TEN and (current == 0 or current % 100 == 0 or (current % 10 == 0 and UNITS_OF_TEN[word] < 10)):
                 if here > after_words and self._at(after_words).lower == "and" and current % 100 != 0:
                     break
-                current += _UNITS_OF_TEN[word]
+                current += UNITS_OF_TEN[word]
             else:
                 break
             after_words = here + 1
@@ -479,7 +481,7 @@ class _Reader:
             return Fact("name", self.tokens[place].text, place, place + 1, name=(self.tokens[place].lower,))
         end = place
         for token in self.tokens[place:]:
-            if token.kind != "word" or not token.text[0].isupper() or not token.root or token.lower in _UNITS_OF_TEN:
+            if token.kind != "word" or not token.text[0].isupper() or not token.root or token.lower in UNITS_OF_TEN:
                 break
             end += 1
         if end == place:

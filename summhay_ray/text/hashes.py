@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -51,3 +51,20 @@ def parsed_json(content: str | bytes) -> Any:
         half = ord(error.object[error.start])
         raise ValueError(f"a text has the lone surrogate \\u{half:04x}, which is half a character; write whole ones") from None
     return value
+
+
+def read_json_lines(content: str | bytes, name: str, wrong: Callable[[str], Exception] = ValueError) -> Iterator[tuple[str, Any]]:
+    """(`name:line`, value) of each line that is not blank. Raises `wrong` with the place of a line that is not JSON, and why.
+
+    Only a line feed ends a line: texts may contain other characters that break lines, such as U+2028.
+    """
+    lines: Sequence[str | bytes] = (
+        content.split(b"\n") if isinstance(content, bytes) else content.removeprefix("\ufeff").split("\n")
+    )
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                value = parsed_json(line)
+            except (ValueError, RecursionError) as error:
+                raise wrong(f"{name}:{number}: is no JSON ({' '.join(str(error).split())[:100]})") from None
+            yield f"{name}:{number}", value

@@ -148,6 +148,11 @@ def root(word: str) -> str:
     return stem(word)[:_ROOT]
 
 
+def content_roots(text: str) -> list[str]:
+    """The roots of a text's words in order, without function words."""
+    return [root(word) for word in plain_words(text) if word not in FUNCTION_WORDS]
+
+
 Script = Literal["auto", "latin"]
 """auto: ICU tokenizes texts that are not Latin; latin: the papers' tokenizers are used for every text."""
 

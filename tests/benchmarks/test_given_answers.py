@@ -141,8 +141,8 @@ def test_thinking_is_no_part_of_an_answer_in_any_kind_of_run(tmp_path: Path, mon
 @pytest.mark.parametrize(
     "line,message",
     [
-        ("{", r"mine.jsonl:2: no JSON; expected a line such as"),
-        ("[1]", r"mine.jsonl:2: expected an object with query_id and text"),
+        ("{", r"mine.jsonl:2: is no JSON"),
+        ("[1]", r"mine.jsonl:2: expected an object such as"),
         ('{"query_id": 7, "text": ""}', r"mine.jsonl:2: query_id: expected text, found 7"),
         ('{"query_id": "8"}', r"mine.jsonl:2: text: expected text, found null"),
         ('{"query_id": "7", "text": "b"}', r"mine.jsonl:2: query_id: '7' stands on an earlier line, too; leave one"),

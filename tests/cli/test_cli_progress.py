@@ -78,17 +78,17 @@ def test_a_synthesis_shows_its_calls_beside_those_that_are_expected() -> None:
     one = replace(AT, unit="topics", table="", items_total=1, items_done=0, calls=57, models=(), calls_left=227, usd_left=1.2)
     assert line(one).startswith("r1  topics 0/1  calls 57 of about 284  failures 2  $0.5000 of $2  ")
     assert line(one).endswith("1:01 elapsed, 227 calls, $1.2000, 1:02:05 to go")
-    assert "  20%  0/1 topics  12.0 calls/s  $0.5000 of $2  2 failures  1:02:05 left" in shown(one)
+    assert "  20%  topics 0/1  failures 2  $0.5000 of $2  12.0 calls/s  1:02:05 to go" in shown(one)
     assert "of about" not in line(replace(AT, calls_left=284)), "judgments tell how far it is"
 
 
 def test_one_line_on_a_terminal_and_where_there_is_room_a_row_for_each_model_with_its_limits() -> None:
     (head,) = (text.rstrip() for text in shown(AT, 80).rstrip().split("\n"))
     # 10 of 40 cells, and 50 of 200 judgments: the bar is as long as the line has room.
-    assert head == "━━─────  25%  10/40 cells  12.0 calls/s  $0.5000 of $2  2 failures  1:02:05 left"
+    assert head == "━━────  25%  cells 10/40  failures 2  $0.5000 of $2  12.0 calls/s  1:02:05 to go"
     assert len(head) <= 80
     head, heads, row = (text.rstrip() for text in shown(AT).rstrip().split("\n"))
-    assert head.startswith("━" * 8 + "─" * 22 + "  25%  10/40 cells")
+    assert head.startswith("━" * 8 + "─" * 22 + "  25%  cells 10/40")
     assert heads.split("  ")[0] == "" and "requests/min" in heads
     assert row.split() == ["openai/gpt-4o", "1234", "8.2", "495/500", "612.3k/800k", "31k", "17/32", "3", "4"]
 
@@ -111,7 +111,7 @@ EARLY = replace(AT, reserved_usd=0.0, left_usd=None, budget_usd=None, calls=0, l
 
 def test_before_the_first_call_there_is_one_line_that_says_what_it_does() -> None:
     doing = replace(EARLY, doing="starting Ray")
-    assert shown(doing, 80).rstrip() == "━━━━━────────────────  25%  10/40 cells  $0.5000  2 failures  starting Ray, 1:01"
+    assert shown(doing, 80).rstrip() == "━━━──────────  25%  cells 10/40  failures 2  $0.5000  1:01 elapsed, starting Ray"
     assert line(doing).endswith("1:01 elapsed, starting Ray")
     assert line(replace(doing, in_flight=1)).endswith("1:01 elapsed, ? to go")
     assert line(EARLY).endswith("1:01 elapsed, starting")
@@ -151,7 +151,7 @@ def test_a_line_comes_as_soon_as_a_model_is_given_up_or_the_run_stops(capsys: py
     said = lines_of(capsys, AT, AT, lost, lost, stopping, stopping)
     assert said == [line(AT), line(lost), line(stopping), line(stopping, ended=True)]
     assert "openai/gpt-4o stopped: quota_exhausted" in said[1]
-    assert said[2].endswith("1:01 elapsed, stopping: 3 calls in flight are waited for")
+    assert said[2].endswith("1:01 elapsed, stopping: 3 calls in flight are waited for (a second signal stops at once)")
 
 
 def test_the_last_line_comes_also_where_the_run_fails(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,10 +81,10 @@ def test_a_resumed_run_is_done(finished: Any) -> None:
 def test_the_live_line_on_a_terminal(finished: Any) -> None:
     seen = finished.done.err
     assert seen.startswith("\x1b[?25l") and f"reading {finished.spec}"[:60] in seen
-    assert f"━  100%  {N_CELLS}/{N_CELLS} cells  " in seen and "writing the tables" in seen
+    assert f"━  100%  cells {N_CELLS}/{N_CELLS}  " in seen and "writing the tables" in seen
     # What was there and spent already stands in the first line.
     done = finished.stopped.document["cells"]["done"]
-    assert f"  {done}/{N_CELLS} cells  $0.01" in seen
+    assert f"  cells {done}/{N_CELLS}  failures 0  $0.01" in seen
     # The line is rewritten in place and taken away at the end; nothing is left of the display, nor after it.
     assert "\x1b[2K" in seen and seen.endswith("\x1b[1A\x1b[2K") and "\x1b[0m" not in seen
     assert seen.count("\n") < seen.count("\x1b[2K")

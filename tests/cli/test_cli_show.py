@@ -144,11 +144,11 @@ def test_on_a_terminal_a_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch)
     with ProgressDisplay() as display:
         display(AT)
         ends = time.monotonic() + 60
-        while "10/40 cells" not in screen.getvalue() and time.monotonic() < ends:
+        while "cells 10/40" not in screen.getvalue() and time.monotonic() < ends:
             time.sleep(0.05)
         display(replace(AT, items_done=11))
     shown = screen.getvalue()
     assert "starting" in shown
-    assert "25%  10/40 cells  " in shown and "  2 failures  1:02:05 left" in shown
-    assert "11/40 cells" in shown
+    assert "25%  cells 10/40  failures 2  " in shown and "  1:02:05 to go" in shown
+    assert "cells 11/40" in shown
     assert "\x1b[2K" in shown

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from summhay_ray import api
+from summhay_ray.benchmark import Model, Spec
 from summhay_ray.engine import SpecError
 from summhay_ray.llm import FREE, Limits, ModelSettings, Price
 
@@ -183,6 +184,16 @@ def test_a_token_margin_raises_what_is_reserved() -> None:
     one, more = (settings_of(summarizers=[{**MINE, **margin}])["openai/mine"] for margin in ({}, {"token_margin": 2}))
     assert more.reserved_tokens(1000, 100) == (2 * 1516, 200) and more.worst_micros(1000, 100) == 2 * one.worst_micros(1000, 100)
     assert more.expected_micros(1000, 100) == one.expected_micros(1000, 100)
+
+
+class Asking(Spec):
+    models: list[Model]
+
+
+def test_two_models_of_a_list_need_two_names() -> None:
+    with pytest.raises(ValueError, match=r"models\[1\]: 'a/b' is listed twice; give one of them another name"):
+        Asking.model_validate({"models": ["a/b", {"model": "a/b", "temperature": 1}]})
+    Asking.model_validate({"models": ["a/b", {"model": "a/b", "name": "hot", "temperature": 1}]})
 
 
 def test_one_model_has_one_transport() -> None:

@@ -110,7 +110,7 @@ def precision_recall(pairs: list[tuple[Finding, bool]]) -> tuple[float, float]:
     return both / sum(verdict.found for verdict, _ in pairs), both / sum(held for _, held in pairs)
 
 
-PUMPS = "The council of Wexmoor ordered 64 pumps from Karl Moser for 4.8 million euros on 14 March 2022."
+PUMPS = "The council of Wexmoor ordered 64 pumps and 31 valves from Karl Moser for 4.8 million euros on 14 March 2022."
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_another_number_date_or_name_is_not_the_insight(exact: str, other: str) 
         f"It is untrue that {PUMPS[0].lower()}{PUMPS[1:]}",
         PUMPS.replace(".", "").replace("48", "4.8") + "?",
         PUMPS.replace("ordered", "sold").replace("euros", "pounds"),
-        PUMPS.replace("64", "14 ").replace("14 March", "64 March"),
+        PUMPS.replace("64 pumps and 31 valves", "31 pumps and 64 valves"),
     ],
 )
 def test_denied_questioned_or_reversed_insights_are_left_to_a_model(text: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from summhay_ray.benchmark import Request
-from summhay_ray.text import FUNCTION_WORDS, fill, json_line, neutral, plain_words, root, sentences
+from summhay_ray.text import content_roots, fill, json_line, neutral, plain_words, root, sentences
 
 PROMPT = """Below stand a passage and a query. The query was asked about a long text; the passage is a small piece of it, and \
 may look otherwise than the query says. Judge whether whoever answers the query has to take the passage into account.
@@ -104,13 +104,13 @@ class LexicalCoverage:
         words = [set(plain_words(passage)) for passage in passages]
         roots = [{root(word) for word in plain} for plain in words]
         if not references:
-            asked = _roots(query)
+            asked = set(content_roots(query))
             return json.dumps([int(bool(asked) and len(asked & own) / len(asked) >= _ASKED) for own in roots])
         labels, texts = _parts(references)
         needed = [any(own.issuperset(label) for label in labels) for own in words]
         frequency = Counter(word for own in roots for word in own)
         for text in texts:
-            telling = sorted(_roots(text))
+            telling = sorted({*content_roots(text)})
             weights = [math.log(1 + len(passages) / max(0.5, frequency[word])) for word in telling]
             plain = [sum(word in own for word in telling) / len(telling) for own in roots]
             rare = [sum(itertools.compress(weights, (word in own for word in telling))) / sum(weights) for own in roots]
@@ -187,13 +187,9 @@ def _parts(references: Sequence[str]) -> tuple[list[list[str]], list[str]]:
     """(words of each label, sentences with content words), without duplicates."""
     listed = dict.fromkeys(sentence for reference in references for sentence in _sentences(reference))
     labels = [words for sentence in listed if 0 < len(words := plain_words(sentence)) <= _SHORT]
-    return labels, [sentence for sentence in listed if len(plain_words(sentence)) > _SHORT and _roots(sentence)]
+    return labels, [sentence for sentence in listed if len(plain_words(sentence)) > _SHORT and content_roots(sentence)]
 
 
 def _sentences(reference: str) -> list[str]:
     """The sentences of a reference with enough content words; the whole reference if none has."""
-    return [sentence for sentence in sentences(reference) if len(_roots(sentence)) >= _TELLING] or [reference]
-
-
-def _roots(text: str) -> set[str]:
-    return {root(word) for word in plain_words(text) if word not in FUNCTION_WORDS}
+    return [sentence for sentence in sentences(reference) if len({*content_roots(sentence)}) >= _TELLING] or [reference]

@@ -18,7 +18,7 @@ from summhay_ray.benchmark import Inputs
 from summhay_ray.errors import SpecError
 from summhay_ray.haystack import load_sample, read_released
 from summhay_ray.records import Haystack
-from summhay_ray.text import parsed_json
+from summhay_ray.text import read_json_lines
 
 _TEXT_FIELDS = ("text", "document", "divided_document")
 _NAME_FIELDS = ("id", "ID", "title")
@@ -154,15 +154,10 @@ def _read_haystack(entry: str, inputs: Inputs) -> Haystack:
 
 
 def _lines(content: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for number, line in enumerate(content.split("\n"), start=1):
-        if line.strip():
-            try:
-                row = parsed_json(line)
-            except ValueError:
-                row = None
-            if not isinstance(row, Mapping):
-                raise SpecError(f"spec: {name}:{number}: is no JSON object")
-            yield f"{name}:{number}", row
+    for where, row in read_json_lines(content, name, SpecError):
+        if not isinstance(row, Mapping):
+            raise SpecError(f"spec: {where}: is no JSON object")
+        yield where, row
 
 
 def _text(row: Mapping[str, Any], where: str, place: int) -> Text:

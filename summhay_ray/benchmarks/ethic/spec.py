@@ -9,9 +9,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
-from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
+from summhay_ray.benchmarks.rating import ExtractSpec, RatingModel, rater_entry
 from summhay_ray.benchmarks.summarizing import NoAnswers
-from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
 """The four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same context."""
@@ -66,12 +65,11 @@ class EthicModel(ModelSpec):
         return KEY_FREE.get(self.model) if self.tasks is None else tuple(self.tasks)
 
 
-class EthicJudge(ModelSpec):
+class EthicJudge(RatingModel):
     """A judge of section summaries: a model, or a panel of models, whose mean is the rating."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
-    max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens")
     logprobs: int | None = Field(
         default=10, ge=1, le=20, description="number of likeliest first tokens that weight the scores; null: use samples"
     )
@@ -80,11 +78,7 @@ class EthicJudge(ModelSpec):
     extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole section")
     role: Literal["user", "system"] = Field(default="user", description="role of the single message; system, as in the release")
 
-    members: list[Annotated[EthicJudge, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
-    )
-
-    LATER = ModelSpec.LATER | {"role", "members"}
+    LATER = RatingModel.LATER | {"role"}
 
 
 class EthicSpec(Spec):
@@ -124,12 +118,10 @@ class EthicSpec(Spec):
     @property
     def raters(self) -> list[EthicJudge]:
         """The judges that are asked; a panel is replaced by its members."""
-        return [one for judge in self.judges for one in judge.members or [judge]]
+        return [one for judge in self.judges for one in judge.asked]
 
     @model_validator(mode="after")
     def _some_task(self) -> EthicSpec:
-        check_labels("models", [model.label for model in self.models])
-        check_labels("judges", [judge.label for judge in self.judges])
         for model in self.models:
             if model.asked == ():
                 raise ValueError(

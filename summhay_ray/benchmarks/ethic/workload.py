@@ -168,7 +168,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
             async def alone(single: EthicJudge) -> Outcome[Rating]:
                 return await rate(self._criteria[name], pair.section, pair.summary, single, self.models.sampling(single), ask)
 
-            outcome: Outcome[Rating] = await rate_by_panel(judge, judge.members, alone)
+            outcome: Outcome[Rating] = await rate_by_panel(judge, alone)
             released = None if judge.members else released_value(ask.raw.get(outcome.key))
             where = place.get(next(iter(lenient_metrics.numbers_of(pair.number)), ""), 0.0)
             head = (item.id, judge.label, pair.number, pair.reading, where, name)

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from summhay_ray.errors import SpecError
-from summhay_ray.text import parsed_json
+from summhay_ray.text import parsed_json, read_json_lines
 
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
 """Criterion -> the names of its human scores in files; a criterion that is not listed has only its own name."""
@@ -76,16 +76,9 @@ def _content(text: str, file: str) -> Any:
     try:
         return parsed_json(text)
     except ValueError as error:
-        lines = [line for line in text.split("\n") if line.strip()]
-        if len(lines) < 2 or not lines[0].lstrip().startswith("{"):
+        if "\n" not in text.strip() or not text.lstrip().startswith("{"):
             raise SpecError(f"{file}: is not JSON: {error}") from None
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found.append(parsed_json(line))
-        except ValueError as error:
-            raise SpecError(f"{file}: line {number} is not JSON: {error}") from None
-    return found
+    return [row for _, row in read_json_lines(text, file, SpecError)]
 
 
 def _pair(row: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> Pair:

@@ -136,9 +136,9 @@ class ExtractEvaluateSpec(OfWordsSpec):
         return sorted(budgets)
 
     @model_validator(mode="after")
-    def _labels_differ(self, info: ValidationInfo) -> ExtractEvaluateSpec:
-        raters, criteria = [rater.label for rater in self.raters], [criterion.name for criterion in self.criteria]
-        listed: dict[str, list[Any]] = {"methods": self.methods, "budgets": self.budgets, "raters": raters, "criteria": criteria}
+    def _names_differ(self, info: ValidationInfo) -> ExtractEvaluateSpec:
+        criteria = [criterion.name for criterion in self.criteria]
+        listed: dict[str, list[Any]] = {"methods": self.methods, "budgets": self.budgets, "criteria": criteria}
         for field, names in {**listed, "metrics": [metric.label for metric in self.metrics]}.items():
             if twice := [name for place, name in enumerate(names) if name in names[:place]]:
                 raise ValueError(f"{field}: {twice[0]!r} is listed twice; remove one, or give it another name")

@@ -272,13 +272,15 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         else:
             shown = extracts.text_of(pair.source, ask.prepared, self._script)
         values = {"SOURCE": shown, "SUMMARY": pair.summary}
-        outcome = await rate_text(self, ask, "rate", rater, criterion, values, self.spec.compat)
+        outcome = await rate_text(
+            ask, "rate", rater, lambda one: one.settings(self.models.sampling(one)), criterion, values, self.spec.compat
+        )
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome)
             return {}
         rating = outcome.value
-        settings = rater.rater(self.models.revision(rater.model))
-        [first, *_] = judge.rating_requests(criterion, shown_of(rater.extract, values), settings)
+        settings, extract = rater.settings(self.models.sampling(rater))
+        [first, *_] = judge.rating_requests(criterion, shown_of(extract, values), settings)
         prompt_tokens = count_tokens(first.messages[0].content)
         row = RatingRow(
             **{name: data[name] for name in ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")},

@@ -31,7 +31,7 @@ from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.inputs import write_new
 from summhay_ray.outcome import Answer
-from summhay_ray.text import FUNCTION_WORDS, Block, Material, enclosed, fill, inline, plain_words, root
+from summhay_ray.text import Block, Material, content_roots, enclosed, fill, inline
 
 
 class BuildSpec(benchmark.Spec):
@@ -235,7 +235,7 @@ def _prompt(name: str) -> str:
 
 def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     """Cosine similarities (n, n) of the texts' tf-idf vectors. Terms are word roots; function words are left out."""
-    bags = [Counter(root(word) for word in plain_words(text) if word not in FUNCTION_WORDS) for text in texts]
+    bags = [Counter(content_roots(text)) for text in texts]
     document_frequency = Counter(word for bag in bags for word in bag)
     columns = {word: column for column, word in enumerate(document_frequency)}
     vectors = np.zeros((len(bags), max(1, len(columns))))

@@ -8,13 +8,13 @@ from importlib import resources
 from typing import Any
 
 from summhay_ray.benchmark import Ask, ModelSpec
-from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
+from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
-from summhay_ray.benchmarks.rating import rate_by_panel, shown_with_savings
+from summhay_ray.benchmarks.rating import ExtractSpec, rate_text
 from summhay_ray.encoders import find_model, find_reachable
-from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
+from summhay_ray.judge import Criterion, Rater, Scale
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, rouge
-from summhay_ray.outcome import Answer, Outcome
+from summhay_ray.outcome import Answer
 
 CRITERIA = ("consistency", "relevance")
 
@@ -56,12 +56,12 @@ async def measure(
             scores["bertscore"] = await asyncio.to_thread(bertscore, text, references, bert_model(bert), bert.layer)
     ratings: list[RatingRow] = []
     for name, geval in spec.gevals.items() if references else ():
-        rated = await _rate(geval, (item_id, name), text, references, ask, sampling)
-        ratings += rated
+        given = await _rate(geval, (item_id, name), text, references, ask, sampling)
+        ratings += given
         # The mean over criteria of each one's best rating (or mean) over references; None if a rating is missing.
-        if len(rated) == len(geval.criteria) * len(references):
-            values = [[row.rating for row in rated if row.criterion == criterion] for criterion in geval.criteria]
-            by_criterion = [max(given) if geval.over == "best" else sum(given) / len(given) for given in values]
+        if len(given) == len(geval.criteria) * len(references):
+            values = [[row.rating for row in given if row.criterion == criterion] for criterion in geval.criteria]
+            by_criterion = [max(of) if geval.over == "best" else sum(of) / len(of) for of in values]
             scores[name] = sum(by_criterion) / len(by_criterion)
     return SummaryScore(item_id, **scores), ratings
 
@@ -74,15 +74,12 @@ async def _rate(
     ask: Ask,
     sampling: Callable[[ModelSpec], dict[str, Any]],
 ) -> list[RatingRow]:
-    async def rated(name: str, place: int) -> RatingRow | None:
-        async def alone(one: GevalModel) -> Outcome[Rating]:
-            rater = Rater(one.model, sampling(one), geval.samples, logprobs=geval.logprobs)
-            async with ask.turn("rate", one.model, one.label):
-                texts = {"REFERENCE": references[place], "SUMMARY": text}
-                shown = shown_with_savings(ask, "rate", rater, criterion(name), texts, geval.extract)
-                return await rate_text(criterion(name), shown, rater, ask.of("rate"))
+    def settings(one: ModelSpec) -> tuple[Rater, ExtractSpec | None]:
+        return Rater(one.model, sampling(one), geval.samples, logprobs=geval.logprobs), geval.extract
 
-        outcome = await rate_by_panel(geval.geval, geval.geval.members, alone)
+    async def row(name: str, place: int) -> RatingRow | None:
+        texts = {"REFERENCE": references[place], "SUMMARY": text}
+        outcome = await rate_text(ask, "rate", geval.geval, settings, criterion(name), texts)
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome, judge=geval.geval.label, insight_id=f"{name}/{place}")
             return None
@@ -92,5 +89,5 @@ async def _rate(
         fields = (rating.value, len(samples), float(sum(samples)), outcome.key, rater_name, tuple(panel), tuple(rating.keys))
         return RatingRow(item_id, name, place, *fields)
 
-    calls = [rated(name, place) for name in geval.criteria for place in range(len(references))]
-    return [row for row in await asyncio.gather(*calls) if row is not None]
+    calls = [row(name, place) for name in geval.criteria for place in range(len(references))]
+    return [made for made in await asyncio.gather(*calls) if made is not None]

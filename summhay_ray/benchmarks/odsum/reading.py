@@ -33,7 +33,7 @@ from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query,
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json, real_path
 from summhay_ray.retrieve import read_beir, read_beir_qrels, run_lines
-from summhay_ray.text import parsed_json
+from summhay_ray.text import parsed_json, read_json_lines
 
 SPLITS = ("train", "test", "dev")
 """In the order in which the release lists documents and queries."""
@@ -92,7 +92,10 @@ class _Place:
 
 
 def _meetings(place: _Place, called: str) -> Collection:
-    by_id = _json(place.read("queries.json"), "queries.json")
+    try:
+        by_id = parsed_json(place.read("queries.json"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"queries.json: is no JSON ({error})") from None
     if not isinstance(by_id, dict):
         raise ValueError("queries.json: expected an object of query id to query, answer, meetings_list")
     split_of = meeting_splits(list(by_id))
@@ -224,18 +227,7 @@ _FORMS: Sequence[_Form] = (
 
 
 def _lines(place: _Place, name: str) -> Iterator[tuple[str, Any]]:
-    """(file:line, parsed JSON) for each line that is not blank."""
-    for number, line in enumerate(place.read(name).split(b"\n"), start=1):
-        if line.strip():
-            where = f"{PurePath(name).name}:{number}"
-            yield where, _json(line, where)
-
-
-def _json(content: bytes, where: str) -> Any:
-    try:
-        return parsed_json(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not JSON ({' '.join(str(error).split())[:100]})") from None
+    return read_json_lines(place.read(name), PurePath(name).name)
 
 
 def _decoded(content: bytes, where: str) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray.benchmark import ModelSpec, Strict, Text
-from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
+from summhay_ray.benchmarks.rating import ExtractSpec, RatingModel, rater_entry
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, cross_strategies
-from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Over = Literal["best", "mean"]
 RATER = "offline/rater"
@@ -36,22 +35,11 @@ class BertScoreSpec(Strict):
     )
 
 
-class GevalModel(ModelSpec):
-    """A model that rates, or a panel of models."""
-
-    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
-
-    max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens: a rating is one number")
-    members: list[Annotated[GevalModel, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
-    )
-
-
 class GevalSpec(Strict):
     """G-EVAL: a model, or the mean of a panel of models, rates each summary against each reference, from 1 to 5."""
 
-    geval: Annotated[GevalModel, BeforeValidator(rater_entry, json_schema_input_type=Text | GevalModel)] = Field(
-        default=GevalModel(model=RATER),
+    geval: Annotated[RatingModel, BeforeValidator(rater_entry, json_schema_input_type=Text | RatingModel)] = Field(
+        default=RatingModel(model=RATER),
         description="model that rates, or panel(A,B,offline); with several samples its default temperature is 1",
     )
     samples: int = Field(default=1, ge=1, le=64, description="answers per rating, which are averaged; the release uses 23")
@@ -66,17 +54,13 @@ class GevalSpec(Strict):
 
     @model_validator(mode="after")
     def _samples_differ(self) -> GevalSpec:
-        if self.samples > 1 and any(one.temperature == 0 for one in self.raters):
+        if self.samples > 1 and any(one.temperature == 0 for one in self.geval.asked):
             raise ValueError("geval: samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
-        if any(one.answers is not None for one in self.raters):
+        if any(one.answers is not None for one in self.geval.asked):
             raise ValueError("geval: a file of answers holds one text for each query, and a rater gives several; name a model")
         if len(set(self.criteria)) < len(self.criteria):
             raise ValueError("criteria: one is listed twice; remove it")
         return self
-
-    @property
-    def raters(self) -> Sequence[GevalModel]:
-        return self.geval.members or [self.geval]
 
 
 _KINDS: Mapping[str, type[Strict]] = {"rouge": RougeSpec, "bertscore": BertScoreSpec, "geval": GevalSpec}
@@ -149,7 +133,6 @@ class OdsumSpec(OfWordsSpec):
     @model_validator(mode="after")
     def _names_differ(self) -> OdsumSpec:
         check_retrievers(self.retrievers)
-        check_labels("summarizers", [summarizer.label for summarizer in self.summarizers])
         # Each metric once; G-EVAL once for whole references and once for extracts.
         kinds = [(type(metric), getattr(metric, "extract", None) is not None) for metric in self.metrics]
         for field, values in (("k", self.k), ("metrics", kinds)):
@@ -160,4 +143,4 @@ class OdsumSpec(OfWordsSpec):
         return self
 
     def raters(self) -> Sequence[ModelSpec]:
-        return [rater for geval in self.gevals.values() for rater in geval.raters]
+        return [rater for geval in self.gevals.values() for rater in geval.geval.asked]

@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.odsum.retrieval import RETRIEVE, RankedCollection, s
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, SummaryRow
-from summhay_ray.benchmarks.rating import RatingTable
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable
 from summhay_ray.encoders import known_revision
 from summhay_ray.errors import SpecError
 from summhay_ray.inputs import write_new
@@ -55,7 +55,7 @@ class Odsum(OnCollection[OdsumSpec]):
     kind = "odsum"
     stages = (
         *(benchmark.Stage("embed"), benchmark.Stage("rerank"), benchmark.Stage("search"), benchmark.Stage(RETRIEVE)),
-        *(benchmark.Stage("summarize", output_tokens=300), benchmark.Stage("rate", output_tokens=2, example="3")),
+        *(benchmark.Stage("summarize", output_tokens=300), benchmark.Stage("rate", output_tokens=TOKENS_A_RATING, example="3")),
     )
     tables = TABLES
     rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")

@@ -153,11 +153,6 @@ class JudgingSpec(Spec):
         """See `Spec`."""
         return self.parts()
 
-    @model_validator(mode="after")
-    def _labels_differ(self) -> JudgingSpec:
-        check_labels("judges", [one.label for one in self.judges])
-        return self
-
 
 class CitingSpec(SummarizerSpec):
     """A summarizer whose bullets cite documents."""
@@ -219,12 +214,4 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
                 if names.count(name) > 1:
                     raise ValueError(f"{field}: {name!r} is listed twice; remove one")
         check_retrievers(self.retrievers)
-        check_labels("summarizers", [summarizer.label for summarizer in self.summarizers])
         return self
-
-
-def check_labels(field: str, labels: list[str]) -> None:
-    """Raises ValueError if two entries would have the same name in the tables."""
-    for index, label in enumerate(labels):
-        if label in labels[:index]:
-            raise ValueError(f"{field}[{index}]: {label!r} is listed twice; give one of them another name: NAME")

@@ -19,6 +19,7 @@ from summhay_ray.benchmarks.support.workload import SupportBench
 from summhay_ray.errors import SpecError
 from summhay_ray.inputs import read_file
 from summhay_ray.metrics import BinaryScores, binary_scores
+from summhay_ray.text import read_json_lines
 
 LABELS = ("label", "attribution_label")
 SOURCES = ("source", "src_dataset", "dataset")
@@ -110,14 +111,7 @@ def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
 def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
     """(source, label) of each line. Raises SpecError, which names the line."""
     found = []
-    for number, line in enumerate(read_file(file).decode("utf-8-sig").split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{file} line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise SpecError(f"{where}: is no JSON ({error}); give an object with claim, references and label") from None
+    for where, row in read_json_lines(read_file(file), str(file), SpecError):
         if not isinstance(row, dict) or not isinstance(row.get("claim"), str) or not row.get("references"):
             raise SpecError(f"{where}: lacks a claim or references; give an object with claim, references and label")
         given = next((row[name] for name in LABELS if row.get(name) is not None), None)

@@ -25,7 +25,7 @@ from summhay_ray.engine.state.history import (
     stored_warnings,
     usage_of_run,
 )
-from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
+from summhay_ray.engine.state.items_left import ANSWERS, failure_counts, item_counts
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
@@ -192,7 +192,7 @@ def _standing(
 def status(run: storage.RunStore) -> StatusResult:
     """The status of a run. Raises StoreError, for example where its tables cannot be read."""
     check_record(run)
-    run = RunSnapshot(run.at())
+    run = run.at()
     record, history = run.record, History(run)
     answers = run.table("raw_answers", columns=ANSWERS)
     ends = Counter(answers["finish_reason"].to_list())

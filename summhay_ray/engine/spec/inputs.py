@@ -24,7 +24,7 @@ from summhay_ray.inputs import find, read_json, real_path
 from summhay_ray.llm import LocalModel, ModelSettings, Request, is_local
 from summhay_ray.plugins import code_identity, source_identity
 from summhay_ray.store import Store
-from summhay_ray.text import RagAnswer, read_rag_answer
+from summhay_ray.text import RagAnswer, read_json_lines, read_rag_answer
 
 FOLDER = "folder"
 """The field of a run's record with the folder of its spec, for models in folders next to the spec."""
@@ -237,16 +237,9 @@ def read_given_answers(content: bytes, file: str) -> tuple[dict[str, str], dict[
     """Query id -> text; query id -> `RagAnswer`, for lines that have one. Raises SpecError, naming the line."""
     texts: dict[str, str] = {}
     listed: dict[str, RagAnswer] = {}
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{file}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise SpecError(f'{where}: no JSON; expected a line such as {{"query_id": "7", "text": "..."}}') from None
+    for where, row in read_json_lines(content, file, SpecError):
         if not isinstance(row, dict):
-            raise SpecError(f"{where}: expected an object with query_id and text")
+            raise SpecError(f'{where}: expected an object such as {{"query_id": "7", "text": "..."}}')
         try:
             rag = read_rag_answer(row)
         except ValueError as error:

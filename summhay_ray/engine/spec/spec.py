@@ -340,6 +340,17 @@ class Spec(Strict):
     endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS, for an s3:// store")
     seed: int = Field(default=0, description="seed of everything that is drawn at random")
 
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Self:
+        """Two models of a list may not have the same name in tables."""
+        for field in type(self).model_fields:
+            listed = getattr(self, field)
+            labels = [one.label for one in listed if isinstance(one, ModelSpec)] if isinstance(listed, list) else []
+            for index, label in enumerate(labels):
+                if label in labels[:index]:
+                    raise ValueError(f"{field}[{index}]: {label!r} is listed twice; give one of them another name: NAME")
+        return self
+
     def model_entries(self) -> Sequence[ModelSpec]:
         """Every model entry in the spec, in the order of its fields."""
         return [value for value in values_in(self) if isinstance(value, ModelSpec)]

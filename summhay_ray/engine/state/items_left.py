@@ -1,5 +1,6 @@
 """The items of a run, and which of them are finished, when it starts or resumes."""
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from summhay_ray.engine.spec.spec import suggestion
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import error_line
-from summhay_ray.store import LogIndex, RunStore
+from summhay_ray.store import RunStore
 
 ITEM = "item"
 """The kind of an item's rows in the store, in every benchmark."""
@@ -22,46 +23,8 @@ PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
 ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
 """Columns of `raw_answers` that `status` reports. They are read once, in one pass."""
-
-
-class RunSnapshot(RunStore):
-    """A run at one moment. Its manifest, finished units, whole tables and the log are read once and then kept."""
-
-    def __init__(self, run: RunStore) -> None:
-        super().__init__(run.store, run.run_id, run.declared)
-        self._still = run.manifest()
-        self._tables: dict[str, pl.DataFrame] = {}
-        self._finished: dict[str, dict[str, bool]] = {}
-        self._log: LogIndex | None = None
-
-    def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """See `RunStore.table`. The rows of single units are not cached."""
-        if units is not None:
-            return super().table(table, units, columns)
-        if columns is None:
-            return self.tables([table])[table]
-        key = f"{table}: {', '.join(columns)}"
-        if key not in self._tables:
-            self._tables[key] = super().table(table, columns=columns)
-        return self._tables[key]
-
-    def finished(self, kind: str) -> dict[str, bool]:
-        """See `RunStore.finished`."""
-        if kind not in self._finished:
-            self._finished[kind] = super().finished(kind)
-        return self._finished[kind]
-
-    def log(self) -> LogIndex:
-        """See `RunStore.log`."""
-        self._log = self._log or super().log()
-        return self._log
-
-    def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
-        """See `RunStore.tables`. Tables read without `unit` are cached."""
-        if unit:
-            return super().tables(names, unit)
-        self._tables.update(super().tables([name for name in names if name not in self._tables]))
-        return {name: self._tables[name] for name in names}
+RunSnapshot = functools.partial(RunStore.at, checked=False)
+"""A run as it is now, also if it has lost its commits."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +88,7 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
         return Prepared(problem=Failed("benchmark_error", error_line(error), retryable=True))
 
 
-def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None) -> RunState:
+def state_of(workload: Workload[Any], run: RunStore, limit: int | None = None) -> RunState:
     """The state of the workload's run; with a `limit`, it covers only that many items. Raises BadBenchmark, as `checked_items`
     does."""
     items = [*checked_items(workload)]

@@ -25,7 +25,7 @@ from summhay_ray import text
 from summhay_ray.judge.rating.answer import ByLogprobs, Scale, expected_rating, read_rating
 from summhay_ray.llm import Ask, Message, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
-from summhay_ray.text import FUNCTION_WORDS, plain_words, root, sentences
+from summhay_ray.text import content_roots, sentences
 
 _NAME = r"\[\[[A-Z_]+\]\]|\{\{\s*[A-Za-z_]+\s*\}\}"
 # Include the tags around it, if the template has them.
@@ -252,16 +252,11 @@ def support(source: str, summary: str) -> float:
 
     It is the mean over the sentences of two shares: of a sentence's words that are in the source, and of its bigrams that are.
     """
-    known = _words(source)
+    known = content_roots(source)
     words, pairs = set(known), set(itertools.pairwise(known))
     shares = []
-    for sentence in filter(None, map(_words, sentences(summary))):
+    for sentence in filter(None, map(content_roots, sentences(summary))):
         bigrams = list(itertools.pairwise(sentence))
         share = sum(word in words for word in sentence) / len(sentence)
         shares.append((share + sum(pair in pairs for pair in bigrams) / len(bigrams)) / 2 if bigrams else share)
     return sum(shares) / len(shares) if shares else 0.0
-
-
-def _words(text: str) -> list[str]:
-    """The roots of the words, without function words, in order."""
-    return [root(word) for word in plain_words(text) if word not in FUNCTION_WORDS]

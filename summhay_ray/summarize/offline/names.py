@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.framed import SECTION, numbered, read_frame
-from summhay_ray.text import FUNCTION_WORDS, MONTHS, TITLES, citations, name_words, turns
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, TENS, TITLES, UNITS_OF_TEN, citations, name_words, turns
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "christmas", "easter")
 _CALENDAR = frozenset([*(month.lower() for month in MONTHS), *_DAYS])
@@ -40,20 +40,12 @@ _PERSONS = frozenset(
 """Words before `called NAME` or `named NAME` that make it a person's name."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _ENDS = re.compile(r"[.!?:;\"“”‘(\[\n*_—–-]\s*\Z")
-_ONES = (
-    "zero one two three four five six seven eight nine ten "
-    "eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_NUMBERS = {word: number for number, word in enumerate(_ONES.split())} | {
-    word: 10 * number for number, word in enumerate(_TENS.split(), start=2)
-}
 _PEOPLE = (
     r"(?:people|persons?|men|women|children|boys|girls|adults|infants|patients?|participants?|subjects|volunteers?|nurses?|doctors?"
     r"|students?|pupils|workers?|employees|residents?|campers|stewards|members?|guests?|passengers?|visitors?"
     r"|drivers?|deaths|survivors?|controls|cases|respondents|individuals|customers|soldiers|officers?|passers-by|singers|teachers?)"
 )
-_SPELT = rf"(?:{_TENS.replace(' ', '|')})(?:-(?:{_ONES.replace(' ', '|')}))?|{_ONES.replace(' ', '|')}"
+_SPELT = rf"(?:{'|'.join(TENS)})(?:-(?:{'|'.join(UNITS_OF_TEN)}))?|{'|'.join(UNITS_OF_TEN)}"
 _COUNT = re.compile(
     rf"(?<![\w.,%])(\d{{1,3}}(?:,\d{{3}})+|\d+|{_SPELT})\s+(?:[^\W\d][\w'’-]*\s+){{0,2}}?{_PEOPLE}\b", re.IGNORECASE
 )
@@ -139,8 +131,8 @@ def people_counts(text: str) -> Iterator[str]:
         ten, _, one = said.partition("-")
         if said.isdigit():
             yield str(int(said))
-        elif not one or 0 < _NUMBERS[one] < 10:
-            yield str(_NUMBERS[ten] + (_NUMBERS[one] if one else 0))
+        elif not one or 0 < UNITS_OF_TEN[one] < 10:
+            yield str((UNITS_OF_TEN | TENS)[ten] + UNITS_OF_TEN.get(one, 0))
 
 
 def cited_numbers(text: str) -> Iterator[str]:

@@ -410,7 +410,7 @@ def test_pairs_in_three_forms(text: str) -> None:
             "mine.json: pair 2: scores.f is 'high'; expected a number, or null",
         ),
         (json.dumps([{**ONE, "scores": {"f": float("nan")}}]), "scores.f is nan"),
-        (json.dumps(ONE) + "\n{\n", "mine.json: line 2 is not JSON"),
+        (json.dumps(ONE) + "\n{\n", "mine.json:2: is no JSON"),
         (json.dumps([{**ONE, "dataset": ["x"]}]), "pair 1: dataset is ['x']; expected a name"),
         (json.dumps([{**ONE, "reference": 0}]), "pair 1: reference is 0; expected a text"),
         (json.dumps([{**ONE, "source": " "}]), "pair 1: source is ' '; expected a text"),

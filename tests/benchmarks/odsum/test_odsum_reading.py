@@ -96,7 +96,7 @@ def test_odd_lines_files_and_folders_are_one_line_each(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"queries.jsonl:5: title: no story is called 'NOBODY'"):
         read_collection(folder, "s")
     (folder / "queries.jsonl").write_text("{", encoding="utf-8")
-    with pytest.raises(SpecError, match=r"queries.jsonl:1: not JSON"):
+    with pytest.raises(SpecError, match=r"queries.jsonl:1: is no JSON"):
         read_collection(folder, "s")
     with pytest.raises(SpecError, match="has no known format"):
         read_collection(tmp_path, "nothing")

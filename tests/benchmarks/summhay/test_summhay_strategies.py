@@ -73,7 +73,7 @@ def test_answers_made_elsewhere_are_judged_and_a_missing_one_is_a_failure(tmp_pa
 @pytest.mark.parametrize(
     "line,message",
     [
-        ("{", "mine.jsonl:1: no JSON"),
+        ("{", "mine.jsonl:1: is no JSON"),
         ("[1]", "mine.jsonl:1: expected an object"),
         ('{"query_id": 3, "text": "a"}', "mine.jsonl:1: query_id: expected text, found 3"),
         ('{"query_id": "q"}', "mine.jsonl:1: text: expected text, found null"),

@@ -288,7 +288,7 @@ def test_support_judges_are_measured_against_labels(tmp_path: Path) -> None:
     assert shown.exit_code == 0 and "balanced accuracy" in shown.stdout
     (tmp_path / "l.jsonl").write_text(json.dumps({**lines[0], "label": "perhaps"}), encoding="utf-8")
     refused = CliRunner().invoke(app, options)
-    assert isinstance(refused.exception, SpecError) and "l.jsonl line 1: label: is 'perhaps'" in str(refused.exception)
+    assert isinstance(refused.exception, SpecError) and "l.jsonl:1: label: is 'perhaps'" in str(refused.exception)
 
 
 def test_answers_as_trec_rag_has_them_are_judged_and_written_again(tmp_path: Path) -> None:
