@@ -19,6 +19,7 @@ the other. If only a time or date differs, the statements are different, but not
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import io
 import itertools
@@ -53,6 +54,9 @@ CHANCE, DECAY = 0.3, 0.6
 the step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
 AROUND = 2
 """Number of sentences around a window that may contain a name to which it refers."""
+FRAME, SLOT = 0.75, 3
+"""Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
+consecutive words in which they differ."""
 WORDED = 0.2
 """Minimum share of the weight of the core's words in a window that states it: numbers alone are no evidence."""
 WORTH = (1.0, 0.95, 0.9)
@@ -276,11 +280,10 @@ def _value(size: float, scores: Floats) -> float:
 
 
 def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which of the windows that `said` marks have the candidate's numbers and names (names possibly nearby), and contradict
-    none, in documents that mention what the candidate's document is about."""
+    """Which of the windows that `said` marks have the candidate's numbers, contradict none, are about the same thing, and are in
+    documents with its names."""
     text = of.texts[found.sentence]
     own = read_words(text)
-    mentions = [np.unique(of.documents[of.posted(fact)]) for fact in of.subjects(found.sentence)]
     kept = np.zeros(said.size, dtype=bool)
     for row in np.flatnonzero(said).tolist():
         window = found.window(of, row)
@@ -288,14 +291,35 @@ def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> np
             kept[row] = True
             continue
         reading = read_words(window)
-        document = int(of.documents[found.firsts[row]])
-        if own.numbers - reading.numbers - reading.loose or any(document not in stating for stating in mentions):
-            continue
         first, after = int(found.firsts[row]), int(found.firsts[row] + found.lengths[row])
-        around = [place for place in range(first - AROUND, after + AROUND) if 0 <= place < of.n]
-        nearby = " ".join(of.texts[place] for place in around if of.passages[place] == of.passages[first])
-        kept[row] = not lacks_a_fact(nearby, text) and not find_contradictions(text, window)
+        document = int(of.documents[first])
+        if own.numbers - reading.numbers - reading.loose:
+            continue
+        if not all(any(of.count(word, document) for word in name) for name in own.names):
+            around = [place for place in range(first - AROUND, after + AROUND) if 0 <= place < of.n]
+            nearby = " ".join(of.texts[place] for place in around if of.passages[place] == of.passages[first])
+            if lacks_a_fact(nearby, text):
+                continue
+        sides = (own.roots, int(of.documents[found.sentence])), (reading.roots, document)
+        kept[row] = not _about_another(of, *sides) and not find_contradictions(text, window)
     return kept
+
+
+def _about_another(of: Statements, one: tuple[Sequence[str], int], other: tuple[Sequence[str], int]) -> bool:
+    """Whether two statements (words, document) have the same words but for what one of the documents is about: "the modifier
+    manager is created once", "the component manager is created once"."""
+    (own, document), (words, elsewhere) = one, other
+    steps = difflib.SequenceMatcher(None, own, words, autojunk=False).get_opcodes()
+    if sum(end - begin for step, begin, end, *_ in steps if step == "equal") < FRAME * len(own):
+        return False
+    for step, begin, end, first, last in steps:
+        if step in ("replace", "delete") and max(end - begin, last - first) <= SLOT:
+            ones, others = own[begin:end], words[first:last]
+            initials = {"".join(word[0] for word in side) for side in (ones, others)}
+            missing, instead = set(ones) - set(words) - initials, set(others) - set(own) - initials
+            if any(of.is_about(document, word) for word in missing) or any(of.is_about(elsewhere, word) for word in instead):
+                return True
+    return False
 
 
 def _candidates(compared: Iterable[Compared]) -> Iterator[_Found]:
