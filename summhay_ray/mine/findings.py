@@ -152,6 +152,7 @@ _DEPENDS = re.compile(
     r"(?:then|thus|hence|so|therefore|consequently|accordingly|instead|otherwise|meanwhile|similarly|likewise|specifically|here|"
     r"especially|another|others?|yes|no|ok|okay|well|as a result|as such|as an aside|in other words|for example|for instance|"
     r"in particular|in the meantime|on the other hand|once [a-z]+ed|most notably|most importantly|e\.g|i\.e)\b(?!-)"
+    r"|that (?:is|was|means|would|will|could|can|has|had)\b"
     r"|(?:because of|after|before|until|since|to|at|from|by|for|with|in|of|on) (?:that|this|these|those|the same|a later)"
     r"(?:,| (?:time|point|end|reason|way|extent|moment|date|stage|purpose|regard|respect|case)\b)"
     r"|(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)\b(?! (?:year|month|week|quarter|time|who|with|of|in|that|as|an?)\b)",
@@ -273,7 +274,8 @@ def worth(text: str, english: bool = True) -> float:
         elif _points(text):
             value *= 0.45
         elif verb and (bare := _BARE.match(text)) and bare.end() == verb.start():
-            value *= 0.6
+            # Numbers and names tell which one is meant.
+            value *= 0.6 if re.search(r"\d| [A-Z]", text) else 0.34
         for pattern, factor in _LESSER:
             if pattern.search(text):
                 value *= factor

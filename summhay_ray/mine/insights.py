@@ -26,6 +26,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,8 @@ AROUND = 2
 FRAME, SLOT = 0.75, 3
 """Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
 consecutive words in which they differ."""
+WHOLE = 7
+"""A statement of at most this number of words is stated only where all of them are."""
 WORDED = 0.2
 """Minimum share of the weight of the core's words in a window that states it: numbers alone are no evidence."""
 WORTH = (1.0, 0.95, 0.9)
@@ -300,24 +303,38 @@ def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> np
             nearby = " ".join(of.texts[place] for place in around if of.passages[place] == of.passages[first])
             if lacks_a_fact(nearby, text):
                 continue
-        sides = (own.roots, int(of.documents[found.sentence])), (reading.roots, document)
-        kept[row] = not _about_another(of, *sides) and not find_contradictions(text, window)
+        if len(set(own.roots)) <= WHOLE and not set(own.roots) <= set(reading.roots):
+            continue
+        one = _Worded(own.roots, frozenset(itertools.chain(*own.names)), int(of.documents[found.sentence]))
+        other = _Worded(reading.roots, frozenset(itertools.chain(*reading.names)), document)
+        kept[row] = not _about_another(of, one, other) and not find_contradictions(text, window)
     return kept
 
 
-def _about_another(of: Statements, one: tuple[Sequence[str], int], other: tuple[Sequence[str], int]) -> bool:
-    """Whether two statements (words, document) have the same words but for what one of the documents is about: "the modifier
+class _Worded(NamedTuple):
+    """The words of a statement in order, those of them that are names, and its document."""
+
+    words: Sequence[str]
+    names: frozenset[str]
+    document: int
+
+
+def _about_another(of: Statements, one: _Worded, other: _Worded) -> bool:
+    """Whether two statements have the same words but for a name, or for what one of the documents is about: "the modifier
     manager is created once", "the component manager is created once"."""
-    (own, document), (words, elsewhere) = one, other
-    steps = difflib.SequenceMatcher(None, own, words, autojunk=False).get_opcodes()
-    if sum(end - begin for step, begin, end, *_ in steps if step == "equal") < FRAME * len(own):
+    steps = difflib.SequenceMatcher(None, one.words, other.words, autojunk=False).get_opcodes()
+    if sum(end - begin for step, begin, end, *_ in steps if step == "equal") < FRAME * len(one.words):
         return False
     for step, begin, end, first, last in steps:
         if step in ("replace", "delete") and max(end - begin, last - first) <= SLOT:
-            ones, others = own[begin:end], words[first:last]
-            initials = {"".join(word[0] for word in side) for side in (ones, others)}
-            missing, instead = set(ones) - set(words) - initials, set(others) - set(own) - initials
-            if any(of.is_about(document, word) for word in missing) or any(of.is_about(elsewhere, word) for word in instead):
+            sides = one.words[begin:end], other.words[first:last]
+            initials = {"".join(word[0] for word in side) for side in sides}
+            missing, instead = set(sides[0]) - set(other.words) - initials, set(sides[1]) - set(one.words) - initials
+            if missing & one.names and instead & other.names:
+                return True
+            if any(of.is_about(one.document, word) for word in missing):
+                return True
+            if any(of.is_about(other.document, word) for word in instead):
                 return True
     return False
 
