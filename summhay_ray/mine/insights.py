@@ -330,7 +330,7 @@ def _about_another(of: Statements, one: _Worded, other: _Worded) -> bool:
             sides = one.words[begin:end], other.words[first:last]
             initials = {"".join(word[0] for word in side) for side in sides}
             missing, instead = set(sides[0]) - set(other.words) - initials, set(sides[1]) - set(one.words) - initials
-            if missing & one.names and instead & other.names:
+            if set(sides[0]) - initials & one.names and instead & other.names:
                 return True
             if any(of.is_about(one.document, word) for word in missing):
                 return True
