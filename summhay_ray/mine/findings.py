@@ -217,6 +217,7 @@ _NOTHING = re.compile(
     r"|\b(?:gave|gives|give|provided|provides|presented|shared|shares) (?:an?|the|some) (?:\w+ )?"
     r"(?:overview|update|summary|status|introduction|presentation)\b"
     r"|\b(?:discuss(?:ed|es|ion of)|talked about) (?:the|this|that) (?:issue|topic|pr|matter|item)s?\b"
+    r"|\b(?:meeting|call) (?:(?:was|is|has been) )?cancell?ed\b"
     r"|\bnext (?:\w+ )?(?:meeting|call)\b|\b(?:from|to|on|off) (?:the |our )?agenda\b|\baction items?\b"
     r"|^(?:(?:the|our|that) )?(?:dates?|sessions?|meetings?|calls?|choices?|questions?|deadlines?|links?|slides|recordings?) "
     r"(?:is|are|was|were|will be)\b|^(?:one|another|some|others|most|all|none|both|two) (?:is|are|was|were)\b",
@@ -246,7 +247,8 @@ LEAST = 0.35
 
 def worth(text: str, english: bool = True) -> float:
     """How far a sentence is a finding, 0 to 1; below `LEAST` it is none."""
-    if (label := _LABEL.match(text)) and label[0].lower().strip(" ,") not in FUNCTION_WORDS:
+    label = _LABEL.match(text)
+    if label and label[0].lower().strip(" ,") not in FUNCTION_WORDS and not (english and _DEPENDS.match(text)):
         said = text[label.end() :]
         return 0.6 * worth(said[:1].upper() + said[1:], english)
     words = _WORD.findall(text)
@@ -271,8 +273,8 @@ def worth(text: str, english: bool = True) -> float:
             value *= 0.3 if words[0].lower() in _REGULAR else 0.4
         if _depends(text):
             value *= 0.34
-        elif _points(text):
-            value *= 0.45
+        elif (place := _points(text)) >= 0:
+            value *= 0.34 if verb and place < verb.start() else 0.45
         elif verb and (bare := _BARE.match(text)) and bare.end() == verb.start():
             # Numbers and names tell which one is meant.
             value *= 0.6 if re.search(r"\d| [A-Z]", text) else 0.34
@@ -294,8 +296,8 @@ def _depends(text: str) -> bool:
     return len(_unnamed_symbols(text)) > 1
 
 
-def _points(text: str) -> bool:
-    """Whether a sentence points at something that only another sentence names: "these helpers"."""
+def _points(text: str) -> int:
+    """Where a sentence points at something that only another sentence names ("these helpers"); -1 if nowhere."""
     for found in _POINTING.finditer(text):
         next_words = [word.lower() for word in found.groups() if word]
         before = text[: found.start()].lower()
@@ -303,14 +305,14 @@ def _points(text: str) -> bool:
         # "The disk was full, and this stopped the job": it refers to the clause before.
         ends = [match.start() for match in _CLAUSE_ENDS.finditer(before)]
         if not (named or set(next_words[:1]) & _POINTS_AT_NOTHING or (ends and finite_verb(text[: ends[-1]]))):
-            return True
-    return bool(_unnamed_symbols(text))
+            return found.start()
+    return next(iter(_unnamed_symbols(text)), -1)
 
 
-def _unnamed_symbols(text: str) -> list[str]:
-    """The variables of a text that follow no noun, unlike "type T"."""
+def _unnamed_symbols(text: str) -> list[int]:
+    """Where a text has variables that follow no noun, unlike "type T"."""
     found = _SYMBOL.finditer(text)
-    return [symbol[0] for symbol in found if not _names_something(" ".join(text[: symbol.start()].split()[-1:]))]
+    return [symbol.start() for symbol in found if not _names_something(" ".join(text[: symbol.start()].split()[-1:]))]
 
 
 def _names_something(text: str) -> bool:

@@ -7,8 +7,9 @@
    much of the candidate it has: of its core, of its own words, in one sentence, and in their order.
 3. The required score depends on the collection: where few statements recur, most moderate scores are chance.
 4. Candidates are accepted from the best on: those that state much, as a finding, in many documents. A document is evidence only
-   if its window has the numbers and names of the candidate and contradicts none. A candidate based on the same sentences as an
-   accepted one is a repetition.
+   if it has the candidate's names, and its window has the candidate's numbers, contradicts none of them, and does not put what
+   one of the documents is about in the place of another word. A candidate based on the same sentences as an accepted one is a
+   repetition.
 
 The first two steps run for one block of sentences at a time, on any machine: `Comparing.block`. The other steps need all of the
 blocks.
@@ -53,13 +54,11 @@ NEAR = 0.1
 CHANCE, DECAY = 0.3, 0.6
 """Maximum share of chance among the windows that state an insight. Each further 0.05 has this share of the chance scores of
 the step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
-AROUND = 2
-"""Number of sentences around a window that may contain a name to which it refers."""
 FRAME, SLOT = 0.75, 3
 """Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
 consecutive words in which they differ."""
 WHOLE = 7
-"""A statement of at most this number of words is stated only where all of them are."""
+"""A statement of at most this number of words and numbers is stated only where all of them are."""
 WORDED = 0.2
 """Minimum share of the weight of the core's words in a window that states it: numbers alone are no evidence."""
 WORTH = (1.0, 0.95, 0.9)
@@ -287,6 +286,8 @@ def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> np
     documents with its names."""
     text = of.texts[found.sentence]
     own = read_words(text)
+    # A claim is worded by a model, other than the documents.
+    is_short = len({*own.roots, *own.numbers}) <= WHOLE and not of.passages[found.sentence] % 2
     kept = np.zeros(said.size, dtype=bool)
     for row in np.flatnonzero(said).tolist():
         window = found.window(of, row)
@@ -294,16 +295,13 @@ def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> np
             kept[row] = True
             continue
         reading = read_words(window)
-        first, after = int(found.firsts[row]), int(found.firsts[row] + found.lengths[row])
-        document = int(of.documents[first])
+        document = int(of.documents[found.firsts[row]])
         if own.numbers - reading.numbers - reading.loose:
             continue
-        if not all(any(of.count(word, document) for word in name) for name in own.names):
-            around = [place for place in range(first - AROUND, after + AROUND) if 0 <= place < of.n]
-            nearby = " ".join(of.texts[place] for place in around if of.passages[place] == of.passages[first])
-            if lacks_a_fact(nearby, text):
-                continue
-        if len(set(own.roots)) <= WHOLE and not set(own.roots) <= set(reading.roots):
+        named = all(any(of.count(word, document) for word in name) for name in own.names)
+        if not named and lacks_a_fact(window, text):
+            continue
+        if is_short and not set(own.roots) <= set(reading.roots):
             continue
         one = _Worded(own.roots, frozenset(itertools.chain(*own.names)), int(of.documents[found.sentence]))
         other = _Worded(reading.roots, frozenset(itertools.chain(*reading.names)), document)
@@ -330,11 +328,10 @@ def _about_another(of: Statements, one: _Worded, other: _Worded) -> bool:
             sides = one.words[begin:end], other.words[first:last]
             initials = {"".join(word[0] for word in side) for side in sides}
             missing, instead = set(sides[0]) - set(other.words) - initials, set(sides[1]) - set(one.words) - initials
-            if set(sides[0]) - initials & one.names and instead & other.names:
+            if (set(sides[0]) - initials) & one.names and instead & other.names:
                 return True
-            if any(of.is_about(one.document, word) for word in missing):
-                return True
-            if any(of.is_about(other.document, word) for word in instead):
+            subjects = [*((one.document, word) for word in missing), *((other.document, word) for word in instead)]
+            if any(of.is_about(document, word) for document, word in subjects):
                 return True
     return False
 

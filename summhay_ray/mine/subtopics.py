@@ -73,7 +73,9 @@ def group_insights(
             names = sorted((read.shown[key] for key in keys), key=lambda name: not about(name))
             asked = _asked(names, said, read.naming, read.english, about)
         else:
-            asked = questions.ask(said[0], read.naming, about)
+            names = [read.shown[key] for key in keys if read.naming.value(read.shown[key]) >= 1]
+            known = (questions.Question(name, questions.KNOWN.format(with_article(name)), name) for name in names)
+            asked = chain(questions.ask(said[0], read.naming, about), known)
         made.append(Grouped(*_first(chain(asked, _plain(said[0], topic)), said, topic, used), tuple(places)))
     return made
 
