@@ -69,6 +69,8 @@ _DETERMINED = re.compile(
     r"\b(?:a|an|the|its|their|our|his|her|your|my|each|every|any|no|some|all|new|of|for|in|on|from|about|without) $",
     re.I,
 )
+_SUBORDINATE = re.compile(r"\b(?:as|when|while|if|because|since|once|until|unless|where|that) (?:(?:the|an?|its|their) )?$", re.I)
+"""Words before the subject of a clause: in "as the dust settles" the last word is a verb."""
 MOST_WORDS, FEWEST = 14, 1.5
 """Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
 
@@ -160,7 +162,10 @@ def is_noun_phrase(run: Sequence[str], before: str) -> bool:
     if before.endswith("by ") or (len(run) == 1 and len(last) > 5 and last.endswith("ly")):
         return False
     if last == last.lower() and not last[0].isdigit():
-        if _DESCRIBES.search(last) and not _ENDS_ONE.search(last) and not (len(run) > 2 and last.endswith("ing")):
+        noun_in_ing = len(run) > 2 and last.endswith("ing") and not any(word[0].isupper() for word in run)
+        if _DESCRIBES.search(last) and not _ENDS_ONE.search(last) and not noun_in_ing:
+            return False
+        if len(run) > 1 and last.endswith("s") and BASES.get(last, last) != last and _SUBORDINATE.search(before):
             return False
         if len(run) > 1 and run[-2][-1] == "s" and BASES.get(last) == last:
             return False
