@@ -153,7 +153,7 @@ _DEPENDS = re.compile(
     r"especially|another|others?|yes|no|ok|okay|well|as a result|as such|as an aside|in other words|for example|for instance|"
     r"in particular|in the meantime|on the other hand|once [a-z]+ed|most notably|most importantly|e\.g|i\.e)\b(?!-)"
     r"|that (?:is|was|means|would|will|could|can|has|had)\b"
-    r"|(?:because of|after|before|until|since|to|at|from|by|for|with|in|of|on) (?:that|this|these|those|the same|a later)"
+    r"|(?:because of|after|before|until|till|since|to|at|from|by|for|with|in|of|on) (?:that|this|these|those|the same|a later)"
     r"(?:,| (?:time|point|end|reason|way|extent|moment|date|stage|purpose|regard|respect|case)\b)"
     r"|(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)\b(?! (?:year|month|week|quarter|time|who|with|of|in|that|as|an?)\b)",
     re.IGNORECASE,
@@ -175,7 +175,9 @@ _BARE = re.compile(
     r"The (?:(?:first|second|third|two|three|last|final|original|resulting|proposed|necessary|same|other|new) )*[a-z]+ (?=[a-z])"
 )
 """A subject that another sentence has defined, if the verb follows: "The change is ..."."""
-_POINTING = re.compile(r"\b(?:this|these|such)(?= ([\w’'-]+)(?: ([\w’'-]+))?|\W*$)", re.IGNORECASE)
+_POINTING = re.compile(
+    r"\b(?:this|these|such|(?:at|by|for|from|of|on|till|to|until|with) that)(?= ([\w’'-]+)(?: ([\w’'-]+))?|\W*$)", re.IGNORECASE
+)
 _POINTS_AT_NOTHING = word_set("""
     year years month week quarter century decade season summer winter spring autumn fall a an as who whose which that of with
     from in
