@@ -150,8 +150,9 @@ _WRONG = re.compile(
 _ENDS = re.compile(r"[.!。]['\"’”)\]]*$")
 _DEPENDS = re.compile(
     r"(?:then|thus|hence|so|therefore|consequently|accordingly|instead|otherwise|meanwhile|similarly|likewise|specifically|here|"
-    r"especially|another|others?|yes|no|ok|okay|well|as a result|as such|as an aside|in other words|for example|for instance|"
-    r"in particular|in the meantime|on the other hand|once [a-z]+ed|most notably|most importantly|e\.g|i\.e)\b(?!-)"
+    r"especially|another|others?|yes|no|ok|okay|well|as an? (?:result|consequence|aside)|as such|in other words|in particular|"
+    r"for (?:example|instance)|in a similar way|in the meantime|on the other hand|once [a-z]+ed|most (?:notably|importantly)|"
+    r"e\.g|i\.e)\b(?!-)"
     r"|that (?:is|was|means|would|will|could|can|has|had)\b"
     r"|(?:because of|after|before|until|till|since|to|at|from|by|for|with|in|of|on) (?:that|this|these|those|the same|a later)"
     r"(?:,| (?:time|point|end|reason|way|extent|moment|date|stage|purpose|regard|respect|case)\b)"
@@ -269,10 +270,10 @@ def worth(text: str, english: bool = True) -> float:
         value *= 0.6
     if english:
         verb = finite_verb(re.sub(r" \([^)]*\)", "", text))
-        if not verb or _NOBODY.match(text) or words[0].lower() in NEVER_NOUNS & _THIRDS.keys():
+        first = words[0].lower()
+        asks = first in _SUBJECTLESS and not (first in _REGULAR and _ASIDE_FIRST.search(text))
+        if not verb or asks or _NOBODY.match(text) or first in NEVER_NOUNS & _THIRDS.keys():
             value *= 0.3
-        elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and _ASIDE_FIRST.search(text)):
-            value *= 0.3 if words[0].lower() in _REGULAR else 0.4
         if _depends(text):
             value *= 0.34
         elif (place := _points(text)) >= 0:
@@ -293,7 +294,8 @@ def _depends(text: str) -> bool:
     pronoun = _PRONOUN.search(text)
     if pronoun and not _names_something(text[: pronoun.start()]):
         after = text[pronoun.end() :].partition(", ")[2]
-        if not pronoun.start() or not after or after.split()[0].lower() in _SUBJECTS:
+        # "When it failed, the server ...": the name follows.
+        if not pronoun.start() or not re.match(r"the |[A-Z]", after):
             return True
     return len(_unnamed_symbols(text)) > 1
 
