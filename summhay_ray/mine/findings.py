@@ -184,6 +184,7 @@ _POINTS_AT_NOTHING = word_set("""
     from in
     """)
 """Words after which a demonstrative refers to the present, or to what follows."""
+_OWNERS = ("its", "their", "his", "her")
 _PRONOUN = re.compile(r"\b(?:it|its|they|them|their|he|his|him|she|her|hers)\b", re.IGNORECASE)
 _SYMBOL = re.compile(
     r"(?<![\w’'.&/+-])(?:[B-HJ-Zb-hj-z]|[A-Z][ijkx\d₀-₉]|(?<=\w )A(?= (?:is|has|with|and|exists)\b))(?![\w’'&/+#-]|\.\w)"
@@ -294,8 +295,9 @@ def _depends(text: str) -> bool:
     pronoun = _PRONOUN.search(text)
     if pronoun and not _names_something(text[: pronoun.start()]):
         after = text[pronoun.end() :].partition(", ")[2]
-        # "When it failed, the server ...": the name follows.
-        if not pronoun.start() or not re.match(r"the |[A-Z]", after):
+        # "When it failed, the server ...", "Using its cache, curl ...": the name follows.
+        owner = after and pronoun[0].lower() in _OWNERS and after.split()[0].lower() not in _SUBJECTS
+        if not pronoun.start() or not (owner or re.match(r"the |[A-Z]", after)):
             return True
     return len(_unnamed_symbols(text)) > 1
 

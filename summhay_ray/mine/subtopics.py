@@ -24,8 +24,6 @@ LARGEST = 8
 """Maximum insights of a subtopic: a summary has a bullet for each."""
 _COMMON, _BROAD = 0.5, 3
 """A phrase in more than half of the insights belongs to the topic; one in more than three full subtopics is too broad."""
-_MOST = 0.5
-"""Share of a subtopic's insights from which its question asks about their kind (failures, changes, decisions)."""
 _LONGEST = 3
 """Maximum words of a phrase that is not a name as a whole."""
 _TOPICAL, _TOPICAL_LEAST = 0.12, 4
