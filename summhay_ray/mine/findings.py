@@ -303,7 +303,7 @@ def _depends(text: str) -> bool:
 
 
 def _points(text: str) -> int:
-    """Where a sentence points at something that only another sentence names ("these helpers"); -1 if nowhere."""
+    """Where a sentence points at something that only another sentence names ("these rules"); -1 if nowhere."""
     for found in _POINTING.finditer(text):
         next_words = [word.lower() for word in found.groups() if word]
         before = text[: found.start()].lower()
