@@ -141,26 +141,57 @@ _CODE = re.compile(
 )
 """Handles, addresses, links, markup, paths, flags and code; each mark counts as one."""
 _WRONG = re.compile(
-    r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
+    r"^[)\]},.;:%&…–—-]|^\d+[.)] |^\d+(?:\.\w+)+\.? (?=[A-Z])|^[a-z][\w,/-]*: |[?!]"
     r"|^(?i:do|does|did|is|are|was|were|should|can|could|would|will|has|have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
     r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[\"“]?(?:(?:[A-Z][\w’'-]+|and|&|/),? ){1,8}to [a-z]"
     r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
 """Fragments, questions and exclamations."""
 _ENDS = re.compile(r"[.!。]['\"’”)\]]*$")
-_REFERS = re.compile(
-    r"^(?:(?:this|these|those|that|it|its|they|their|he|his|she|her|him|such|both|another|others?|here|there|then|so|thus|hence|"
-    r"therefore|consequently|additionally|furthermore|moreover|however|also|but|and|or|instead|otherwise|meanwhile|similarly|"
-    r"likewise|nevertheless|nonetheless|finally|besides|yes|no|ok|okay|well|as a result|as such|for example|for instance|"
-    r"in addition|in particular|after (?:that|this)|"
-    r"because of (?:that|this)|in that case|on the other hand|at (?:this|that|the same) (?:point|time)|e\.g\.|i\.e\.)\b)",
+_DEPENDS = re.compile(
+    r"(?:then|thus|hence|so|therefore|consequently|accordingly|instead|otherwise|meanwhile|similarly|likewise|specifically|here|"
+    r"especially|another|others?|yes|no|ok|okay|well|as an? (?:result|consequence|aside)|as such|in other words|in particular|"
+    r"for (?:example|instance)|in a similar way|in the meantime|on the other hand|once [a-z]+ed|most (?:notably|importantly)|"
+    r"e\.g|i\.e)\b(?!-)"
+    r"|that (?:is|was|means|would|will|could|can|has|had)\b"
+    r"|(?:because of|after|before|until|till|since|to|at|from|by|for|with|in|of|on) (?:that|this|these|those|the same|a later)"
+    r"(?:,| (?:time|point|end|reason|way|extent|moment|date|stage|purpose|regard|respect|case)\b)"
+    r"|(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)\b(?! (?:year|month|week|quarter|time|who|with|of|in|that|as|an?)\b)",
     re.IGNORECASE,
 )
-_REFERRING = re.compile(
-    r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)(?! (?:year|month|week|quarter|time|way|means|is|are|was|were|as)\b) \w",
+"""Beginnings of what only follows from the sentence before."""
+_GOES_ON = re.compile(
+    r"^(?:additionally|furthermore|moreover|however|also|but|and|or|nevertheless|nonetheless|finally|besides|in addition)\b", re.I
+)
+"""Beginnings of what is added to the sentence before."""
+_ELSEWHERE = re.compile(
+    r"\b(?:described|shown|listed|mentioned|discussed|explained|specified|defined|outlined|given|see|noted|stated) "
+    r"(?:above|below)\b"
+    r"|\bthe (?:above|below|aforementioned|former|latter|following)\b|\bas follows\b"
+    r"|\b(?:further|previous|preceding|next|following) (?:steps?|sections?|paragraphs?|examples?)\b|\bstep \d",
     re.IGNORECASE,
 )
-"""A subject that another sentence names: "This flaw", "However, such cases"."""
+"""References to other places of the text."""
+_BARE = re.compile(
+    r"The (?:(?:first|second|third|two|three|last|final|original|resulting|proposed|necessary|same|other|new) )*[a-z]+ (?=[a-z])"
+)
+"""A subject that another sentence has defined, if the verb follows: "The change is ..."."""
+_POINTING = re.compile(
+    r"\b(?:this|these|such|(?:at|by|for|from|of|on|till|to|until|with) that)(?= ([\w’'-]+)(?: ([\w’'-]+))?|\W*$)", re.IGNORECASE
+)
+_POINTS_AT_NOTHING = word_set("""
+    year years month week quarter century decade season summer winter spring autumn fall a an as who whose which that of with
+    from in
+    """)
+"""Words after which a demonstrative refers to the present, or to what follows."""
+_OWNERS = ("its", "their", "his", "her")
+_PRONOUN = re.compile(r"\b(?:it|its|they|them|their|he|his|him|she|her|hers)\b", re.IGNORECASE)
+_SYMBOL = re.compile(
+    r"(?<![\w’'.&/+-])(?:[B-HJ-Zb-hj-z]|[A-Z][ijkx\d₀-₉]|(?<=\w )A(?= (?:is|has|with|and|exists)\b))(?![\w’'&/+#-]|\.\w)"
+)
+"""A variable."""
+_NO_NOUNS = word_set("also however then now still just even once whenever rather instead perhaps maybe thus hence note so yet")
+_CLAUSE_ENDS = re.compile(r"[,;:–—)]|\b(?:and|but|so|or|because|which|while)\b")
 _PERSONAL = re.compile(
     r"\b[Tt]his (?:section|document|template|page|checklist|post|article)\b|"
     r"\bI\b|\b(?i:me|my|mine|myself|you|your|yours|let['’]s|please|thanks?|hello|hi|welcome)\b|"
@@ -190,6 +221,7 @@ _NOTHING = re.compile(
     r"|\b(?:gave|gives|give|provided|provides|presented|shared|shares) (?:an?|the|some) (?:\w+ )?"
     r"(?:overview|update|summary|status|introduction|presentation)\b"
     r"|\b(?:discuss(?:ed|es|ion of)|talked about) (?:the|this|that) (?:issue|topic|pr|matter|item)s?\b"
+    r"|\b(?:meeting|call) (?:(?:was|is|has been) )?cancell?ed\b"
     r"|\bnext (?:\w+ )?(?:meeting|call)\b|\b(?:from|to|on|off) (?:the |our )?agenda\b|\baction items?\b"
     r"|^(?:(?:the|our|that) )?(?:dates?|sessions?|meetings?|calls?|choices?|questions?|deadlines?|links?|slides|recordings?) "
     r"(?:is|are|was|were|will be)\b|^(?:one|another|some|others|most|all|none|both|two) (?:is|are|was|were)\b",
@@ -201,8 +233,7 @@ _SPOKEN = re.compile(
     r"|\b(?:everyone|everybody|folks|guys|you know|kind of|sort of|sounds? (?:good|like))\b",
     re.IGNORECASE,
 )
-_POINTS = re.compile(r"\b(?:this|that|these|those|it|them|so|there|here)\.?$", re.IGNORECASE)
-_LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_POINTS, 0.5))
+_LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_GOES_ON, 0.6))
 """Signs that make any statement less of a finding, with their factors."""
 _LABEL = re.compile(
     r"^(?:\[[^\[\]]{1,40}\] ?)+|^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
@@ -220,7 +251,8 @@ LEAST = 0.35
 
 def worth(text: str, english: bool = True) -> float:
     """How far a sentence is a finding, 0 to 1; below `LEAST` it is none."""
-    if (label := _LABEL.match(text)) and label[0].lower().strip(" ,") not in FUNCTION_WORDS:
+    label = _LABEL.match(text)
+    if label and label[0].lower().strip(" ,") not in FUNCTION_WORDS and not (english and _DEPENDS.match(text)):
         said = text[label.end() :]
         return 0.6 * worth(said[:1].upper() + said[1:], english)
     words = _WORD.findall(text)
@@ -238,34 +270,66 @@ def worth(text: str, english: bool = True) -> float:
     if marks:
         value *= 0.6
     if english:
-        if (
-            not finite_verb(re.sub(r" \([^)]*\)", "", text))
-            or _NOBODY.match(text)
-            or words[0].lower() in NEVER_NOUNS & _THIRDS.keys()
-        ):
+        verb = finite_verb(re.sub(r" \([^)]*\)", "", text))
+        first = words[0].lower()
+        asks = first in _SUBJECTLESS and not (first in _REGULAR and _ASIDE_FIRST.search(text))
+        if not verb or asks or _NOBODY.match(text) or first in NEVER_NOUNS & _THIRDS.keys():
             value *= 0.3
-        elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and _ASIDE_FIRST.search(text)):
-            value *= 0.3 if words[0].lower() in _REGULAR else 0.4
-        if _dangles(text):
+        if _depends(text):
             value *= 0.34
-        elif _REFERS.search(text):
-            value *= 0.6
+        elif (place := _points(text)) >= 0:
+            value *= 0.34 if verb and place < verb.start() else 0.45
+        elif verb and (bare := _BARE.match(text)) and bare.end() == verb.start():
+            # Numbers and names tell which one is meant.
+            value *= 0.6 if re.search(r"\d| [A-Z]", text) else 0.34
         for pattern, factor in _LESSER:
             if pattern.search(text):
                 value *= factor
     return value
 
 
-def _dangles(text: str) -> bool:
-    """Whether the subject of a sentence is a pronoun, or a noun after "this", possibly after "However,": its referent is
-    unknown."""
-    if _REFERRING.match(text):
+def _depends(text: str) -> bool:
+    """Whether a sentence says nothing without another one: "It is slow.", "This flaw ...", "Otherwise, ...", "see below"."""
+    if _DEPENDS.match(text) or _ELSEWHERE.search(text):
         return True
-    found = re.match(
-        r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|that|it|they|he|she|both) (?:\w+ly )?(\w+(?:['’]t)?)", text, re.IGNORECASE
+    pronoun = _PRONOUN.search(text)
+    if pronoun and not _names_something(text[: pronoun.start()]):
+        after = text[pronoun.end() :].partition(", ")[2]
+        # "When it failed, the server ...", "Using its cache, curl ...": the name follows.
+        owner = after and pronoun[0].lower() in _OWNERS and after.split()[0].lower() not in _SUBJECTS
+        if not pronoun.start() or not (owner or re.match(r"the |[A-Z]", after)):
+            return True
+    return len(_unnamed_symbols(text)) > 1
+
+
+def _points(text: str) -> int:
+    """Where a sentence points at something that only another sentence names ("these rules"); -1 if nowhere."""
+    for found in _POINTING.finditer(text):
+        next_words = [word.lower() for word in found.groups() if word]
+        before = text[: found.start()].lower()
+        named = any(len(word) > 3 and word.rstrip("s") in before for word in next_words)
+        # "The disk was full, and this stopped the job": it refers to the clause before.
+        ends = [match.start() for match in _CLAUSE_ENDS.finditer(before)]
+        if not (named or set(next_words[:1]) & _POINTS_AT_NOTHING or (ends and finite_verb(text[: ends[-1]]))):
+            return found.start()
+    return next(iter(_unnamed_symbols(text)), -1)
+
+
+def _unnamed_symbols(text: str) -> list[int]:
+    """Where a text has variables that follow no noun, unlike "type T"."""
+    found = _SYMBOL.finditer(text)
+    return [symbol.start() for symbol in found if not _names_something(" ".join(text[: symbol.start()].split()[-1:]))]
+
+
+def _names_something(text: str) -> bool:
+    """Whether words contain a noun: one that is neither a function word nor a verb."""
+    words = [word.lower() for word in _WORD.findall(text)]
+    return any(
+        word not in FUNCTION_WORDS | _PREPOSITIONS | _NO_NOUNS
+        and not word.endswith(("ly", "ed", "ing"))
+        and (word not in BASES or before in _GOVERNED)
+        for before, word in zip(["", *words], words, strict=False)
     )
-    word = found[1].lower() if found else ""
-    return word in _AUXILIARIES or word in _IRREGULAR or word in _THIRDS or word in _BASES or bool(_PAST.search(word))
 
 
 def is_verb(word: str, before: str, after: str) -> bool:

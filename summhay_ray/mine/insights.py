@@ -7,8 +7,9 @@
    much of the candidate it has: of its core, of its own words, in one sentence, and in their order.
 3. The required score depends on the collection: where few statements recur, most moderate scores are chance.
 4. Candidates are accepted from the best on: those that state much, as a finding, in many documents. A document is evidence only
-   if its window has the numbers and names of the candidate and contradicts none. A candidate based on the same sentences as an
-   accepted one is a repetition.
+   if it has the candidate's names, and its window has the candidate's numbers, contradicts none of them, and does not put what
+   one of the documents is about in the place of another word. A candidate based on the same sentences as an accepted one is a
+   repetition.
 
 The first two steps run for one block of sentences at a time, on any machine: `Comparing.block`. The other steps need all of the
 blocks.
@@ -19,12 +20,14 @@ the other. If only a time or date differs, the statements are different, but not
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import io
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +54,11 @@ NEAR = 0.1
 CHANCE, DECAY = 0.3, 0.6
 """Maximum share of chance among the windows that state an insight. Each further 0.05 has this share of the chance scores of
 the step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
-AROUND = 2
-"""Number of sentences around a window that may contain a name to which it refers."""
+FRAME, SLOT = 0.75, 3
+"""Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
+consecutive words in which they differ."""
+WHOLE = 7
+"""A statement of at most this number of words and numbers is stated only where all of them are."""
 WORDED = 0.2
 """Minimum share of the weight of the core's words in a window that states it: numbers alone are no evidence."""
 WORTH = (1.0, 0.95, 0.9)
@@ -276,11 +282,12 @@ def _value(size: float, scores: Floats) -> float:
 
 
 def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which of the windows that `said` marks have the candidate's numbers and names (names possibly nearby), and contradict
-    none, in documents that mention what the candidate's document is about."""
+    """Which of the windows that `said` marks have the candidate's numbers, contradict none, are about the same thing, and are in
+    documents with its names."""
     text = of.texts[found.sentence]
     own = read_words(text)
-    mentions = [np.unique(of.documents[of.posted(fact)]) for fact in of.subjects(found.sentence)]
+    # A claim is worded by a model, other than the documents.
+    is_short = len({*own.roots, *own.numbers}) <= WHOLE and not of.passages[found.sentence] % 2
     kept = np.zeros(said.size, dtype=bool)
     for row in np.flatnonzero(said).tolist():
         window = found.window(of, row)
@@ -289,13 +296,44 @@ def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> np
             continue
         reading = read_words(window)
         document = int(of.documents[found.firsts[row]])
-        if own.numbers - reading.numbers - reading.loose or any(document not in stating for stating in mentions):
+        if own.numbers - reading.numbers - reading.loose:
             continue
-        first, after = int(found.firsts[row]), int(found.firsts[row] + found.lengths[row])
-        around = [place for place in range(first - AROUND, after + AROUND) if 0 <= place < of.n]
-        nearby = " ".join(of.texts[place] for place in around if of.passages[place] == of.passages[first])
-        kept[row] = not lacks_a_fact(nearby, text) and not find_contradictions(text, window)
+        named = all(any(of.count(word, document) for word in name) for name in own.names)
+        if not named and lacks_a_fact(window, text):
+            continue
+        if is_short and not set(own.roots) <= set(reading.roots):
+            continue
+        one = _Worded(own.roots, frozenset(itertools.chain(*own.names)), int(of.documents[found.sentence]))
+        other = _Worded(reading.roots, frozenset(itertools.chain(*reading.names)), document)
+        kept[row] = not _about_another(of, one, other) and not find_contradictions(text, window)
     return kept
+
+
+class _Worded(NamedTuple):
+    """The words of a statement in order, those of them that are names, and its document."""
+
+    words: Sequence[str]
+    names: frozenset[str]
+    document: int
+
+
+def _about_another(of: Statements, one: _Worded, other: _Worded) -> bool:
+    """Whether two statements have the same words but for a name, or for what one of the documents is about: "the modifier
+    manager is created once", "the component manager is created once"."""
+    steps = difflib.SequenceMatcher(None, one.words, other.words, autojunk=False).get_opcodes()
+    if sum(end - begin for step, begin, end, *_ in steps if step == "equal") < FRAME * len(one.words):
+        return False
+    for step, begin, end, first, last in steps:
+        if step in ("replace", "delete") and max(end - begin, last - first) <= SLOT:
+            sides = one.words[begin:end], other.words[first:last]
+            initials = {"".join(word[0] for word in side) for side in sides}
+            missing, instead = set(sides[0]) - set(other.words) - initials, set(sides[1]) - set(one.words) - initials
+            if (set(sides[0]) - initials) & one.names and instead & other.names:
+                return True
+            subjects = [*((one.document, word) for word in missing), *((other.document, word) for word in instead)]
+            if any(of.is_about(document, word) for document, word in subjects):
+                return True
+    return False
 
 
 def _candidates(compared: Iterable[Compared]) -> Iterator[_Found]:

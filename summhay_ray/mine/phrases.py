@@ -36,10 +36,10 @@ VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTH
 BREAKS = word_set("""
     above below around along across among including inside outside whenever twice once like again later soon already still ever
     itself themselves true false rather instead together even well more almost nearly quite too ago thus hence two three four five
-    six seven eight nine ten eleven twelve
+    six seven eight nine ten eleven twelve off out up down away due
     """)
 """Words that are not part of a noun phrase, in addition to function words."""
-_DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|ing|ed|er than)$")
+_DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|iar|ing|ed|er than)$")
 """Word endings that usually do not end a noun phrase; "-ment" and such do."""
 _ENDS_ONE = re.compile(
     r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing"
@@ -69,6 +69,8 @@ _DETERMINED = re.compile(
     r"\b(?:a|an|the|its|their|our|his|her|your|my|each|every|any|no|some|all|new|of|for|in|on|from|about|without) $",
     re.I,
 )
+_SUBORDINATE = re.compile(r"\b(?:as|when|while|if|because|since|once|until|unless|where|that) (?:(?:the|an?|its|their) )?$", re.I)
+"""Words before the subject of a clause: in "as the dust settles" the last word is a verb."""
 MOST_WORDS, FEWEST = 14, 1.5
 """Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
 
@@ -160,7 +162,10 @@ def is_noun_phrase(run: Sequence[str], before: str) -> bool:
     if before.endswith("by ") or (len(run) == 1 and len(last) > 5 and last.endswith("ly")):
         return False
     if last == last.lower() and not last[0].isdigit():
-        if _DESCRIBES.search(last) and not _ENDS_ONE.search(last) and not (len(run) > 2 and last.endswith("ing")):
+        noun_in_ing = len(run) > 2 and last.endswith("ing") and not any(word[0].isupper() for word in run)
+        if _DESCRIBES.search(last) and not _ENDS_ONE.search(last) and not noun_in_ing:
+            return False
+        if len(run) > 1 and last.endswith("s") and BASES.get(last, last) != last and _SUBORDINATE.search(before):
             return False
         if len(run) > 1 and run[-2][-1] == "s" and BASES.get(last) == last:
             return False

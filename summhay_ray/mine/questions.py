@@ -5,7 +5,7 @@ names nothing ("the bug", "we") is replaced by the noun phrase of the rest that 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from summhay_ray.mine.findings import BASES, NEVER_NOUNS, finite_verb, word_set
@@ -220,8 +220,9 @@ def verb_group(text: str) -> tuple[list[str], str]:
     return [word.strip(",;:") for word in group], "" if ended else " ".join(words[len(group) :])
 
 
-def ask(text: str, naming: Naming) -> Iterator[Question]:
-    """Questions that a statement answers, best first: about its subject, else about a noun phrase that names something."""
+def ask(text: str, naming: Naming, about: Callable[[str], bool]) -> Iterator[Question]:
+    """Questions that a statement answers, best first: about its subject, else about a noun phrase that names something.
+    `about`: whether the statement's documents are about a phrase."""
     main = read_clause(text, naming)
     lead = main.lead if main is not None else text.split(",", 1)[0]
     plain: list[Question] = []
@@ -249,13 +250,14 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
     if main is not None and kind == KNOWN:
         # A question of no kind is about the subject rather than about another phrase.
         named.sort(key=lambda phrase: phrase.lower() not in main.subject.lower())
-    about = [Question(phrase, kind.format(phrase), kind.format(phrase)) for phrase in named]
+    asked = [Question(phrase, kind.format(phrase), kind.format(phrase)) for phrase in named]
+    yield from (one for one in asked if about(one.subject))
     bare = [re.sub("^(?:the|an?) ", "", phrase) for phrase in named]
-    telling = [one for one, words in zip(about, bare, strict=True) if " " in words and naming.value(words) >= _TELLING]
-    for asked in (plain, telling) if kind == KNOWN else (telling, plain):
-        yield from asked
+    telling = [one for one, words in zip(asked, bare, strict=True) if " " in words and naming.value(words) >= _TELLING]
+    for listed in (plain, telling) if kind == KNOWN else (telling, plain):
+        yield from listed
     yield from vague
-    yield from about
+    yield from asked
 
 
 def _condition(text: str) -> str:

@@ -42,8 +42,8 @@ _DENIES = re.compile(
 )
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
 """Emphasis in a text without other Markdown, and a label in bold before a sentence."""
-_RECURS, _RECURS_LEAST, _SUBJECT_OF = 0.15, 4, 0.25
-"""A document is about a word that this share of its sentences, and this number, have, and at most this share of documents."""
+_RECURS, _SUBJECT_OF = 4, 0.35
+"""A document is about a word that this number of its sentences have, and at most this share of the documents."""
 _ENGLISH = 0.2
 """Minimum share of function words in an English text; it is usually above 0.4."""
 
@@ -172,6 +172,7 @@ class Statements:
             count=len(self.texts),
         )
         """Whether a sentence may state an insight (n)."""
+        self._places = places
         by_fact = self.bags.tocsc()
         self._posted, self._post_starts = by_fact.indices, by_fact.indptr
 
@@ -193,17 +194,18 @@ class Statements:
         found: npt.NDArray[np.int32] = self.bags.indices[self.bags.indptr[sentence] : self.bags.indptr[sentence + 1]]
         return found
 
-    def subjects(self, sentence: int) -> list[int]:
-        """The words of a sentence that its document is about: many of the document's sentences have them, but few documents.
+    def count(self, word: str, document: int) -> int:
+        """Number of the document's sentences that have a word, given by its root."""
+        if word not in self._places:
+            return 0
+        span = np.searchsorted(self.documents, [document, document + 1])
+        first, last = np.searchsorted(self.posted(self._places[word]), span).tolist()
+        return int(last - first)
 
-        A proposal in the words of another one differs in them: "the modifier manager" for "the component manager".
-        """
-        document = self.documents[sentence]
-        first, last = np.searchsorted(self.documents, [document, document + 1])
-        listed = self.facts(sentence)
-        few = listed[~self.numeric[listed] & (self.weights[listed] >= math.log(1 / _SUBJECT_OF))]
-        recurring = max(_RECURS_LEAST, _RECURS * (last - first))
-        return [fact for fact in few.tolist() if (self.documents[self.posted(fact)] == document).sum() >= recurring]
+    def is_about(self, document: int, word: str) -> bool:
+        """Whether several sentences of a document have a word, given by its root, but few documents do."""
+        rare = word in self._places and self.weights[self._places[word]] >= math.log(1 / _SUBJECT_OF)
+        return bool(rare) and self.count(word, document) >= _RECURS
 
     def facts_of(self, sentences: Ints) -> tuple[npt.NDArray[np.int32], Ints]:
         """The facts of several sentences, one sentence after the other, and the index of each fact's sentence."""

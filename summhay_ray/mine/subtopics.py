@@ -5,10 +5,11 @@ of them have, and asks what most of them state: that it failed, changed or was d
 No question reveals an insight of its subtopic.
 """
 
+import functools
 import heapq
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -23,8 +24,6 @@ LARGEST = 8
 """Maximum insights of a subtopic: a summary has a bullet for each."""
 _COMMON, _BROAD = 0.5, 3
 """A phrase in more than half of the insights belongs to the topic; one in more than three full subtopics is too broad."""
-_MOST = 0.5
-"""Share of a subtopic's insights from which its question asks about their kind (failures, changes, decisions)."""
 _LONGEST = 3
 """Maximum words of a phrase that is not a name as a whole."""
 _TOPICAL, _TOPICAL_LEAST = 0.12, 4
@@ -37,6 +36,10 @@ _SAME_DOCUMENTS, _FEW_DOCUMENTS = 0.5, 0.2
 """Insights are about one thing if they share this part of their documents, and if these are at most this part of all."""
 _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 """Letters of scripts without spaces between words: a word ends where its script does."""
+_REPEATED = 4
+"""Documents are about a phrase that each of them has this many times, on average."""
+_SAMPLE, _FEW_READ, _LONGEST_READ = 20, 4, 100_000
+"""How many of all documents, how many of a subtopic's, and how many characters of each are searched for its phrases."""
 _PLACE = re.compile(r"\bin ([A-Z][a-z]+(?: [A-Z][a-z]+)?)\b")
 
 
@@ -53,27 +56,36 @@ class Grouped:
     places: tuple[int, ...]
 
 
-def group_insights(insights: Sequence[str], topic: str, documents: Sequence[Collection[int]] = ()) -> list[Grouped]:
+def group_insights(
+    insights: Sequence[str], topic: str, documents: Sequence[Collection[int]] = (), texts: Sequence[str] = ()
+) -> list[Grouped]:
     """Subtopics of at most `LARGEST` insights that share documents or a noun phrase, largest first; an insight that shares none
-    is its own subtopic. `documents`: the documents of each insight, if known."""
-    read = _Read(insights, documents)
+    is its own subtopic. `documents`: the documents of each insight, if known. `texts`: the texts of all documents, if known."""
+    read = _Read(insights, documents, texts)
     used: set[str] = set()
     made = []
     for keys, places in _groups(read):
-        texts = [insights[place] for place in places]
+        said = [insights[place] for place in places]
+        about = functools.partial(read.is_about, places=places)
         if len(places) > 1 or not read.english:
-            asked = _asked([read.shown[key] for key in keys], texts, read.naming, read.english)
+            names = sorted((read.shown[key] for key in keys), key=lambda name: not about(name))
+            asked = _asked(names, said, read.naming, read.english, about)
         else:
-            asked = questions.ask(texts[0], read.naming)
-        made.append(Grouped(*_first(chain(asked, _plain(texts[0], topic)), texts, topic, used), tuple(places)))
+            names = [read.shown[key] for key in keys if read.naming.value(read.shown[key]) >= 1]
+            known = (questions.Question(name, questions.KNOWN.format(with_article(name)), name) for name in names)
+            asked = chain(questions.ask(said[0], read.naming, about), known)
+        made.append(Grouped(*_first(chain(asked, _plain(said[0], topic)), said, topic, used), tuple(places)))
     return made
 
 
 class _Read:
     """What the grouping reads in insights: their phrases, actions and words, and how common these are."""
 
-    def __init__(self, insights: Sequence[str], documents: Sequence[Collection[int]]) -> None:
+    def __init__(self, insights: Sequence[str], documents: Sequence[Collection[int]], texts: Sequence[str]) -> None:
         self._documents = [frozenset(found) for found in documents] or [frozenset[int]()] * len(insights)
+        self._texts = texts
+        self._sample = range(0, len(texts), max(1, len(texts) // _SAMPLE))
+        self._lower = functools.cache(lambda document: texts[document][:_LONGEST_READ].lower())
         self.english = language_of(insights) == "english"
         self.roots = [frozenset(read_words(text).roots) for text in insights]
         """The roots of each insight's words."""
@@ -112,6 +124,18 @@ class _Read:
         if noun == key[-1] and noun not in self.common and act not in ("be", "have") and self.acted[other] == (noun, act):
             return True
         return len(self.roots[one] & self.roots[other] - self._loose - set(key)) >= _TIES
+
+    def is_about(self, phrase: str, places: Sequence[int]) -> bool:
+        """Whether the documents of the insights at these places repeat a phrase that names a thing, and most others lack it."""
+        written = re.sub("^(?:the|an?) ", "", phrase)
+        compound = re.search("[ -]", written) or self.naming.is_name(written)
+        if not self._texts or not compound or self.naming.value(written) < 1 or " of " in written:
+            return False
+        written = written.lower().rstrip("s")
+        own = sorted(frozenset().union(*(self._documents[place] for place in places)))[:_FEW_READ]
+        others = sum(written in self._lower(document) for document in self._sample)
+        counted = sum(min(self._lower(document).count(written), 2 * _REPEATED) for document in own)
+        return 2 * others <= len(self._sample) and counted >= _REPEATED * len(own)
 
     def by_documents(self, left: Collection[int]) -> Iterator[list[int]]:
         """Groups of insights that the same few documents state: reports of one incident, versions of one proposal. The caller
@@ -215,8 +239,11 @@ def _act(text: str, naming: Naming) -> tuple[str, str]:
     return (found[-1], clause.base) if clause is not None and found else ("", "")
 
 
-def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: bool) -> Iterator[questions.Question]:
-    """Questions that several insights answer, best first. `names`: phrases that they share, best first."""
+def _asked(
+    names: Sequence[str], texts: Sequence[str], naming: Naming, english: bool, about: Callable[[str], bool]
+) -> Iterator[questions.Question]:
+    """Questions that several insights answer, best first. `names`: phrases that they share, best first. `about`: whether their
+    documents are about a phrase."""
     when, where = (_when(texts), _where(texts)) if english else ("", "")
 
     def there(subject: str) -> str:
@@ -234,12 +261,16 @@ def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: 
             if naming.value(subject) >= FEWEST or question.startswith(questions.OF_THE_TOPIC):
                 yield asked
     written = sorted((phrase for text in texts for phrase in phrases(text, naming)), key=len) if english else []
-    own = [one for text in texts for one in questions.ask(text, naming)] if english else []
-    for subject in [*(name for name in names if naming.value(name) >= _STRONG), *names]:
+    own = [one for text in texts for one in questions.ask(text, naming, about)] if english else []
+    for subject in [*(name for name in names if naming.value(name) >= _STRONG or about(name)), *names]:
         whole = re.compile(rf"\b(?:the|an?|[A-Z]\S*) (?:\S+ )?(?i:{re.escape(subject)})$")
         named = next((re.sub("^an? ", "the ", found[0]) for one in written if (found := whole.search(one))), "")
         uncountable = re.search("(?:tion|ity|ness|ment|ance|ence|ware)$", subject)
-        counted = not uncountable and re.search(rf"\b(?:the|an?|this) {re.escape(subject)}\b", " ".join(texts), re.IGNORECASE)
+        counted = not uncountable and re.search(
+            rf"\b(?:the|an?|this) {re.escape(subject)}(?: (?:is|are|was|of|in|to|and|or|that|can|will|has)\b|[^\w\s]|$)",
+            " ".join(texts),
+            re.I,
+        )
         named = named or (with_article(subject) if (" " in subject and not uncountable) or counted else subject)
         yield from (one for one in own if one.text in (f"What {be} {name}" for be in ("is", "are") for name in (named, subject)))
         holding = [text for text in texts if subject.lower() in text.lower()] or texts

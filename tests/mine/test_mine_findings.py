@@ -52,6 +52,13 @@ def _sources(*said: str) -> list[Source]:
         "However, such turbine blades are rare in the foundry of Velden.",
         "@rod: Prepare the foundry of Velden for the audit of the turbine blades.",
         "can we make it optional to audit the turbine blades of the foundry in Velden.",
+        "Otherwise, the turbine blades of the foundry in Velden are audited by Rod.",
+        "Because of that, the turbine blades of the foundry in Velden are audited.",
+        "The owners of these turbine blades asked the foundry in Velden for an audit.",
+        "The audit went well without any interruption of the foundry.",
+        "If it is full, we ask the foundry in Velden for an audit of the turbine blades.",
+        "If T is an open turbine, the foundry of T is audited with the blades of U.",
+        "The foundry in Velden audits turbine blades as described below.",
     ],
 )
 def test_what_is_no_statement_is_no_insight(line: str) -> None:
@@ -77,9 +84,13 @@ def test_what_is_no_statement_is_no_insight(line: str) -> None:
             "The March invoice of Orbis is paid by the clearing office.",
             "The March invoice of Orbis is not paid by the clearing office.",
         ),
+        (
+            "A migration of the Velden mail server ended without errors.",
+            "An upgrade of the Velden mail server ended without errors.",
+        ),
     ],
 )
-def test_a_document_with_other_numbers_dates_places_or_a_denial_is_no_gold(stated: str, others: str) -> None:
+def test_a_document_with_other_numbers_dates_things_or_a_denial_is_no_gold(stated: str, others: str) -> None:
     mined, _ = mine(_sources(stated, others, stated, others, stated, others), 3)
     gold = {one.text: {evidence.document for evidence in one.evidence} for one in mined}
     assert gold[stated] == {0, 2, 4}
@@ -101,13 +112,24 @@ def test_the_same_words_about_another_subject_are_no_gold() -> None:
         "Authors register a {0} once.",
         "The {0} receives named arguments.",
         "Tests of a {0} need no browser.",
+        "An element may have a {0} beside its {1}.",
     )
-    said = {subject: "\n\n".join(line.format(subject) for line in (*own, stated)) for subject in ("component", "modifier")}
+    pairs = (("component", "modifier"), ("modifier", "component"))
+    said = {subject: "\n\n".join(line.format(subject, other) for line in (*own, stated)) for subject, other in pairs}
     others = [f"Letter {number} reached the office of district {number + 40} by post." for number in range(20)]
     texts = [f"{line}\n\n{text}" for line, text in zip(_OWN, 3 * [said["component"]] + 3 * [said["modifier"]], strict=False)]
     sources = [Source(f"{place}.txt", text) for place, text in enumerate([*texts, *others])]
     gold = {one.text: {evidence.document for evidence in one.evidence} for one in mine(sources, 3)[0]}
     assert gold[stated.format("component")] == {0, 1, 2} and gold[stated.format("modifier")] == {3, 4, 5}
+
+
+def test_a_name_may_stand_anywhere_in_a_document() -> None:
+    stated = "The long queue of unpaid invoices delayed the audit of Orbis by the clearing office in Velden until autumn."
+    worded = "The audit was delayed by the clearing office until autumn, because of a long queue of unpaid invoices."
+    between = "\n\n".join(f"Letter {number} arrived by post on a rainy day." for number in range(4))
+    apart = f"Orbis has an office in Velden.\n\n{between}\n\n{worded}"
+    mined, _ = mine(_sources(stated, stated, stated, apart, worded), 3)
+    assert {evidence.document for evidence in mined[0].evidence} == {0, 1, 2, 3}
 
 
 def test_another_time_stamp_makes_another_insight_and_no_opposite() -> None:
@@ -248,6 +270,15 @@ def test_a_question_about_another_language_quotes_a_word_of_it(statement: str) -
     query = group_insights([statement], "folder")[0].query
     quoted = re.fullmatch("What is known about “(.+)”[?]", query)
     assert quoted and quoted[1] in statement
+
+
+def test_a_question_names_what_the_documents_of_its_insights_repeat() -> None:
+    insights = [
+        "An assign-once property throws an exception on the second write attempt of a thread.",
+        "Compilers report an assign-once property that lacks an explicit accessor type.",
+    ]
+    texts = [" ".join([*insights, *4 * ["An assign-once property is a property."]]), *_OWN]
+    assert group_insights(insights, "proposals", [[0], [0]], texts)[0].query == "What is known about the assign-once property?"
 
 
 def test_every_subtopic_has_a_question_of_its_own() -> None:

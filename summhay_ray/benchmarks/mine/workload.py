@@ -214,7 +214,8 @@ class Mine(Benchmark[MineSpec]):
             mined = await asking.worded(mined)
         topic = self.spec.topic or self.name
         documents = [[evidence.document for evidence in one.evidence] for one in mined]
-        grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic, documents)
+        texts = [source.text for source in self._sources]
+        grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic, documents, texts)
         if "query" in models:
             grouped = await asking.asked_for(grouped, mined)
         notes = _notes(self._sources, mining, mined, "check" in models)
