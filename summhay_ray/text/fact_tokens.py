@@ -103,7 +103,9 @@ def read_tokens(sentence: str) -> tuple[str, list[Token]]:
             plain = plain.removesuffix("s")
         if token.kind == "char" or (token.kind == "word" and len(plain) > 1 and plain not in FUNCTION_WORDS):
             # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
-            token.root = root(BASE.get(plain, plain)) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
+            # A name such as "the Fed" is no form of a verb.
+            base = plain if token.start and token.text[0].isupper() else BASE.get(plain, plain)
+            token.root = root(base) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
     return text, tokens
 
 

@@ -139,7 +139,8 @@ _OTHER_NUMBERS = {
 }
 _ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
 _ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
-_FRACTIONS = {"half": 50.0, "third": 100 / 3, "thirds": 100 / 3, "quarter": 25.0, "quarters": 25.0, "fifth": 20.0, "fifths": 20.0}
+_PARTS = {"half": 2, "quarter": 4, **{word: part for word, part in _ORDINALS.items() if part > 2}}
+_FRACTIONS = {word + plural: 100 / part for word, part in _PARTS.items() for plural in ("", "s")}
 _NO_COUNT = frozenset(["the", "this", "that", "which", "each", "every", "any", "another", "no", "some"])
 """Words after which `one` is a pronoun."""
 _EXAMPLE = re.compile(r"one (?:[\w-]+ ){1,2}(?:is|was|would be) (?:the|that|to|an?)\b", re.IGNORECASE)

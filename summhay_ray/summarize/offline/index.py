@@ -94,12 +94,17 @@ class SentenceIndex:
         return self.unit(Vector(np.array(places, dtype=np.int64), self._idf[places] if places else np.zeros(0)))
 
     def unknown(self, text: str) -> float:
-        """The share (0 to 1) of a text's term weight that no sentence has, not even in a word with the same beginning. Unknown
-        terms weigh as much as the rarest; an empty text counts as known."""
+        """The share (0 to 1) of a text's term weight that no sentence has, not even in a word with the same beginning. An empty
+        text counts as known.
+
+        Unknown terms weigh as much as the rarest, and known ones at least half as much: a word that all documents have is known
+        best.
+        """
         terms = set(terms_of(text))
         rarest = float(np.log(self.n + 1))
-        lacking = rarest * sum(term not in self._places and term[:_BEGINNING] not in self._beginnings for term in terms)
-        known = sum(self._idf[self._places[term]] if term in self._places else 0.0 for term in terms)
+        places = [self._places.get(term) for term in terms if term in self._places or term[:_BEGINNING] in self._beginnings]
+        known = sum(max(rarest / 2, 0.0 if place is None else float(self._idf[place])) for place in places)
+        lacking = rarest * (len(terms) - len(places))
         return lacking / (lacking + known) if lacking else 0.0
 
     def is_english_with(self, query: str) -> bool:

@@ -55,7 +55,7 @@ class Support:
     """Ranks clusters of similar sentences by relevance and support; states the central sentence of each, citing its documents."""
 
     name: ClassVar[str] = "offline/support"
-    revision: ClassVar[str] = "3"
+    revision: ClassVar[str] = "4"
 
     def answer(self, request: Request) -> str:
         """One bullet per insight requested, or one text; fewer bullets, or none, if the documents do not yield enough. If they

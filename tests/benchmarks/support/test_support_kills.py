@@ -21,7 +21,7 @@ BUDGET = 0.5
 
 def say(model: str, prompt: str) -> str:
     """One model says that the bridge is green, and nothing else; the other that everything is supported."""
-    supported = model == "two" or "bridge is green" in prompt.partition("Document")[2].partition("Statement")[0]
+    supported = model == "two" or "bridge is green" in prompt.partition("<document")[2].partition("</document>")[0]
     return json.dumps({"verdict": "supported" if supported else "not", "evidence": ""})
 
 
