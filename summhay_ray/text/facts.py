@@ -202,6 +202,9 @@ _MEASURES: dict[str, tuple[str, float]] = {
     for word in words.split()
 }
 _CURRENCIES = frozenset("$€£¥₹") | {"yuan", "franc"}
+_BEGINNINGS = frozenset().union(UNITS_OF_TEN, TENS, _OTHER_NUMBERS, _ORDINALS, _FRACTIONS, ("a", "an", "minus", "negative"))
+_BEGINNINGS |= {word for word, (unit, _) in _MEASURES.items() if unit in _CURRENCIES}
+"""Words with which a quantity can begin."""
 _ABOVE = re.compile(r"(?:(?P<excluded>more than|over|above|exceed\w*|greater than|>)|at least|no fewer than|no less than|≥) ?$")
 _BELOW = re.compile(
     r"(?:(?P<excluded>(?<!no )(?<!or )(?:less than|fewer than|under|below|<))|up to|at most|no more than|within|≤) ?$"
@@ -309,6 +312,8 @@ class _Reader:
     # --- quantities -----------------------------------------------------------------------------------------------------
 
     def _quantity(self, place: int) -> Fact | None:
+        if self.tokens[place].kind == "word" and self.tokens[place].lower.rstrip(".") not in _BEGINNINGS:
+            return None
         begin = place
         currency = ""
         negative = self._is_minus(place)

@@ -143,6 +143,7 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def root(word: str) -> str:
     """The first five letters of a lower-case word's stem: prescribe and prescription have the same root."""
     return stem(word)[:_ROOT]
