@@ -8,7 +8,7 @@ import functools
 import re
 from dataclasses import dataclass
 
-from summhay_ray.text import Fact, plain_words, read_statement
+from summhay_ray.text import Fact, plain_words, read_statement, sentences
 
 _RUN, _QUOTED = 3, 0.7
 _JOINED = re.compile(r"\.\.\.|[…;|/\n()\[\]\"“”„«»]")
@@ -59,35 +59,35 @@ def quoted(words: str, text: str) -> bool:
 @functools.lru_cache(maxsize=1 << 13)
 def read(text: str) -> Reading:
     """The words, numbers, dates and names of a text. Never fails. The last 8,192 texts are cached."""
-    statement = read_statement(text)
-    facts = {fact.place: fact for fact in statement.facts}
     numbers, loose, capitals = set[str](), set[str](), set[str]()
     roots, names = list[str](), list[tuple[str, ...]]()
-    place = 0
-    while place < len(statement.tokens):
-        fact = facts.get(place)
-        before, words = statement.tokens[place - 1 : place], statement.tokens[place : fact.end if fact else place + 1]
-        place += len(words)
-        if fact is None or fact.name:
-            own = fact.name if fact else ()
-            roots += [word for word in words if word in statement.roots or word in own]
-            capitals.update(own)
-            loose |= {_plain(_LOOSE[word]) for word in words if word in _LOOSE}
-            if fact and (not fact.begins or before in ((",",), ("-",))):
-                names.append(own)
-        elif fact.quantity is None:
-            first, others = _moments(fact)
-            numbers |= first
-            loose |= others
-        else:
-            unit, values = fact.quantity.unit, set(map(_plain, fact.quantity.stated))
-            # "Within a week", "first", "both", "the third quarter".
-            if words[0] in ("a", "an") or (len(words) == 1 and words[0].isalpha() and (unit == "#" or words[0] in _LOOSE)):
-                loose |= values
-                roots.append(words[-1])
+    for statement in map(read_statement, sentences(text)):
+        facts = {fact.place: fact for fact in statement.facts}
+        place = 0
+        while place < len(statement.tokens):
+            fact = facts.get(place)
+            before, words = statement.tokens[place - 1 : place], statement.tokens[place : fact.end if fact else place + 1]
+            place += len(words)
+            if fact is None or fact.name:
+                own = fact.name if fact else ()
+                roots += [word for word in words if word in statement.roots or word in own]
+                capitals.update(own)
+                loose |= {_plain(_LOOSE[word]) for word in words if word in _LOOSE}
+                if fact and (not fact.begins or before in ((",",), ("-",))):
+                    names.append(own)
+            elif fact.quantity is None:
+                first, others = _moments(fact)
+                numbers |= first
+                loose |= others
             else:
-                numbers |= values
-                roots += [unit if len(unit) == 1 else words[-1]] if unit not in ("", "#") else []
+                unit, values = fact.quantity.unit, set(map(_plain, fact.quantity.stated))
+                # "Within a week", "first", "both", "the third quarter".
+                if words[0] in ("a", "an") or (len(words) == 1 and words[0].isalpha() and (unit == "#" or words[0] in _LOOSE)):
+                    loose |= values
+                    roots.append(words[-1])
+                else:
+                    numbers |= values
+                    roots += [unit if len(unit) == 1 else words[-1]] if unit not in ("", "#") else []
     return Reading(tuple(roots), frozenset(numbers), frozenset(loose), tuple(names), frozenset(capitals))
 
 
