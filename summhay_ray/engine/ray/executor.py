@@ -30,7 +30,7 @@ from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, Pending, WorkerLost, WorkItem, batch_text
 from summhay_ray.engine.run.worker import Left, first_readers, work_items_of
-from summhay_ray.engine.state.items_left import RunSnapshot, finished_items, item_counts
+from summhay_ray.engine.state.items_left import finished_items, item_counts
 from summhay_ray.llm import Budgets, Ledger, LedgerPort
 from summhay_ray.logs import asked_level
 from summhay_ray.store import LogWriter, n_vector_files
@@ -205,7 +205,7 @@ class RayExecution:
             placement.workers, lambda kind, seat: start_worker(self._order, kind, seat, placement.holds(kind))
         )
         ray.get(self._ledger.begin.remote())
-        now = RunSnapshot(run)
+        now = run.at(checked=False)
         done = item_counts(now, self._work.n_items)["done"]
         self._metrics = RunMetrics(run.run_id, self._work.n_items, len(finished_items(now)), done)
 
@@ -219,7 +219,7 @@ class RayExecution:
         """See `InlineExecution`."""
         over_budget = self.snapshot()["over_budget"]
         ray.get(self._ledger.finish.remote())
-        counts = item_counts(RunSnapshot(self._work.run), self._work.n_items)
+        counts = item_counts(self._work.run.at(checked=False), self._work.n_items)
         if counts["done"] + counts["failed"] < counts["total"]:
             status = "budget" if over_budget else "limited"
         else:

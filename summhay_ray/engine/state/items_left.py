@@ -1,6 +1,5 @@
 """The items of a run, and which of them are finished, when it starts or resumes."""
 
-import functools
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +22,6 @@ PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
 ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
 """Columns of `raw_answers` that `status` reports. They are read once, in one pass."""
-RunSnapshot = functools.partial(RunStore.at, checked=False)
-"""A run as it is now, also if it has lost its commits."""
 
 
 @dataclass(frozen=True)
