@@ -94,9 +94,9 @@ class Queue:
     """The models that the queue's items ask."""
     computes: bool = False
     """True if the items only compute, as with a model that runs in the worker. They get workers of their own."""
-    at_once: int | None = None
+    max_in_flight: int | None = None
     """Maximum number of items in progress at one worker; None: as many as the models' concurrency allows."""
-    together: int | None = None
+    batch_size: int | None = None
     """Maximum number of items sent to a worker in one batch; None: the engine decides."""
 
 

@@ -40,8 +40,8 @@ def work(name: str, queue: str = QUICK, group: str = "") -> WorkItem:
     return WorkItem(Item(f"{queue}-{name}", queue, {"name": name, "numbers": [3, 1]}, group=group))
 
 
-def queue_of(workers: int = 2, at_once: int = 8, together: int = 4, kind: Kind = "calling") -> ItemQueue:
-    return ItemQueue(QueueSettings(kind, workers, at_once, together))
+def queue_of(workers: int = 2, max_in_flight: int = 8, batch_size: int = 4, kind: Kind = "calling") -> ItemQueue:
+    return ItemQueue(QueueSettings(kind, workers, max_in_flight, batch_size))
 
 
 def results_of(batch: Sequence[WorkItem], over_budget: bool = False) -> list[ItemResult]:
@@ -68,7 +68,7 @@ def test_a_batch_is_read_as_it_was_written() -> None:
 
 
 def test_items_are_spread_evenly_and_bounded_for_each_worker() -> None:
-    queue = queue_of(workers=3, at_once=8, together=4)
+    queue = queue_of(workers=3, max_in_flight=8, batch_size=4)
     for number in range(100):
         queue.put(work(f"q{number}"))
     batches = taken(queue)
@@ -81,7 +81,7 @@ def test_items_are_spread_evenly_and_bounded_for_each_worker() -> None:
 
 
 def test_a_group_whose_worker_is_full_does_not_hold_up_others() -> None:
-    queue = queue_of(workers=2, at_once=2, together=1)
+    queue = queue_of(workers=2, max_in_flight=2, batch_size=1)
     for number in range(6):
         queue.put(work(f"g{number}", group="g"))
     queue.put(work("free"))
@@ -92,14 +92,14 @@ def test_a_group_whose_worker_is_full_does_not_hold_up_others() -> None:
 
 
 def test_items_that_compute_are_spread_whatever_their_group() -> None:
-    queue = queue_of(workers=2, at_once=2, together=1, kind="computing")
+    queue = queue_of(workers=2, max_in_flight=2, batch_size=1, kind="computing")
     for number in range(4):
         queue.put(work(f"g{number}", group="g"))
     assert Counter(worker for worker, _ in taken(queue)) == {0: 2, 1: 2}
 
 
 def test_an_item_goes_to_the_worker_that_has_read_what_it_reads_unless_that_is_full_and_another_idle() -> None:
-    queue = queue_of(workers=2, at_once=4, together=2)
+    queue = queue_of(workers=2, max_in_flight=4, batch_size=2)
     for number in range(5):
         queue.put(WorkItem(Item(f"a{number}", QUICK, {"name": f"a{number}"}, reads="a"), home=1))
     assert [(worker, names(batch)) for worker, batch in taken(queue)] == [(1, ["a0", "a1"]), (1, ["a2", "a3"]), (0, ["a4"])]
@@ -108,7 +108,7 @@ def test_an_item_goes_to_the_worker_that_has_read_what_it_reads_unless_that_is_f
 
 
 def test_a_worker_that_runs_out_takes_over_the_last_group_that_waits_for_a_full_one() -> None:
-    queue = queue_of(workers=2, at_once=4, together=2)
+    queue = queue_of(workers=2, max_in_flight=4, batch_size=2)
     for number in range(4):
         for name in ("a", "b", "c"):
             queue.put(WorkItem(Item(f"{name}{number}", QUICK, {"name": f"{name}{number}"}, group=name, reads="r"), home=1))
@@ -121,7 +121,7 @@ def test_a_worker_that_runs_out_takes_over_the_last_group_that_waits_for_a_full_
 
 @given(st.lists(st.sampled_from(["", "a", "b", "c"]), max_size=60), st.integers(1, 4), st.data())
 def test_every_item_is_sent_once_whatever_comes_back_first(groups: list[str], workers: int, data: st.DataObject) -> None:
-    queue = queue_of(workers=workers, at_once=7, together=3)
+    queue = queue_of(workers=workers, max_in_flight=7, batch_size=3)
     given_items = [work(f"q{number}", group=group) for number, group in enumerate(groups)]
     for one in given_items:
         queue.put(one)
@@ -142,7 +142,7 @@ def test_every_item_is_sent_once_whatever_comes_back_first(groups: list[str], wo
 
 
 def test_a_queue_closes_after_so_many_stops_at_the_budget_in_a_row() -> None:
-    queue = queue_of(workers=1, at_once=1000, together=1)
+    queue = queue_of(workers=1, max_in_flight=1000, batch_size=1)
     for number in range(200):
         queue.put(work(f"q{number}"))
     assert queue.take() is not None
@@ -188,9 +188,9 @@ async def blocks_of(
         yield items[start : start + size]
 
 
-def dispatch(workers: Workers, items: Sequence[WorkItem], at_once: int = 8, **options: Any) -> tuple[Dispatcher, float]:
+def dispatch(workers: Workers, items: Sequence[WorkItem], max_in_flight: int = 8, **options: Any) -> tuple[Dispatcher, float]:
     """(the dispatcher at its end, when it began on the loop's clock)."""
-    queues = {queue: QueueSettings("calling", 2, at_once, 4) for queue in {one.item.queue for one in items}}
+    queues = {queue: QueueSettings("calling", 2, max_in_flight, 4) for queue in {one.item.queue for one in items}}
 
     async def run() -> tuple[Dispatcher, float]:
         began = asyncio.get_running_loop().time()
@@ -302,7 +302,7 @@ def test_items_are_prepared_no_faster_than_the_hungriest_queue_needs_them() -> N
             return await super().__call__(kind, worker, batch)
 
     workers = Slow({QUICK: 0.0})
-    dispatch(workers, [work(f"q{number}") for number in range(n_items)], at_once=400, size=500, taken=taken)
+    dispatch(workers, [work(f"q{number}") for number in range(n_items)], max_in_flight=400, size=500, taken=taken)
     assert len(workers.answered) == n_items
     # What waits, what is out at two workers, and the block that was taken last.
     assert most_waiting <= AHEAD + 2 * 400 + 500
@@ -330,13 +330,17 @@ def test_what_calls_and_what_computes_go_to_workers_of_their_own() -> None:
         name: "calling" if name.startswith("openai") else "computing" for name in left
     }
     a, b, c = (found[f"openai/{name}"] for name in "abc")
-    assert (a.at_once, a.together, b.together) == (CALLING_AT_ONCE, 16, 1)
+    assert (a.max_in_flight, a.batch_size, b.batch_size) == (CALLING_AT_ONCE, 16, 1)
     # There is always a next one to ask, however many may be asked at once.
-    assert c.at_once == 2 * 3000
+    assert c.max_in_flight == 2 * 3000
     # A local judge computes, too: few items at a time, so that no worker has all that is left.
-    assert (found["offline/lead"].at_once, found["replay/gpt-4o"].at_once, found["offline/lead"].together) == (32, 4, 1)
+    assert (found["offline/lead"].max_in_flight, found["replay/gpt-4o"].max_in_flight, found["offline/lead"].batch_size) == (
+        32,
+        4,
+        1,
+    )
     judged = loaded(summarizers=["replay/gpt-4o"], judges=[remote[0]])
-    assert queue_settings(judged, {"replay/gpt-4o": 4000}, workers=2)["replay/gpt-4o"].at_once == CALLING_AT_ONCE
+    assert queue_settings(judged, {"replay/gpt-4o": 4000}, workers=2)["replay/gpt-4o"].max_in_flight == CALLING_AT_ONCE
 
 
 def test_the_limiter_lets_in_somewhat_more_than_a_model_may_be_asked_at_once() -> None:

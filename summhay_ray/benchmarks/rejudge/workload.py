@@ -153,7 +153,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         settings = self.models.settings()
         models = tuple(dict.fromkeys(part.model for part in self.spec.parts()))
         computes = all(settings[model].local for model in models)
-        return {QUEUE: benchmark.Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
+        return {QUEUE: benchmark.Queue(models, computes=computes, max_in_flight=AT_ONCE if computes else None, batch_size=16)}
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         low, high = json.loads(source)

@@ -137,7 +137,7 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
         models = tuple(self.models.settings())
-        return {"": benchmark.Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
+        return {"": benchmark.Queue(models, computes=not models, max_in_flight=None if models else _AT_ONCE)}
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: the rows of one answer, and a failure for each unjudged citation."""

@@ -66,7 +66,9 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         least, most = TOPICS_AT_ONCE
         wanted = max(least, min(most, 2 * max(called) // CALLS_PER_TOPIC)) if called else least
         fits = WORDS_AT_ONCE // max(1, self.recipe.shape.documents * self.recipe.shape.words)
-        return {QUEUE: benchmark.Queue(tuple(settings), computes=not called, at_once=max(1, min(wanted, fits)), together=1)}
+        return {
+            QUEUE: benchmark.Queue(tuple(settings), computes=not called, max_in_flight=max(1, min(wanted, fits)), batch_size=1)
+        }
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         wanted = {item.id for item in items}

@@ -166,7 +166,7 @@ class Pools:
         if not prepares(self.workload):
             every = [(item,) for items in every for item in items]
         queues = self.workload.queues()
-        n_items, most = sum(map(len, every)), min(queues[items[0].queue].together or MOST_ITEMS for items in every)
+        n_items, most = sum(map(len, every)), min(queues[items[0].queue].batch_size or MOST_ITEMS for items in every)
         # Items that read the same input go to one actor, if there are enough inputs for all actors.
         if len({items[0].reads for items in every}) < FEW_BLOCKS:
             actors = self.pools[POOL].first

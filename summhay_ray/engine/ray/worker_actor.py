@@ -177,7 +177,7 @@ class WorkerActor:
 
             async def one(work: WorkItem) -> list[ItemResult]:
                 queue = work.item.queue
-                async with rooms.setdefault(queue, asyncio.Semaphore(queues[queue].at_once or COMPUTING_AT_ONCE[1])):
+                async with rooms.setdefault(queue, asyncio.Semaphore(queues[queue].max_in_flight or COMPUTING_AT_ONCE[1])):
                     return await self._worker.answer([work])
 
             results = await asyncio.gather(*map(one, await self._prepared(given)))

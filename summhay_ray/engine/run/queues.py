@@ -102,9 +102,9 @@ class QueueSettings:
     kind: Kind
     workers: int
     """Maximum number of workers at any time."""
-    at_once: int
+    max_in_flight: int
     """Maximum number of items in progress at each worker."""
-    together: int
+    batch_size: int
     """Maximum size of a batch."""
     calls: bool = True
     """Whether its items ask a provider."""
@@ -127,14 +127,16 @@ def queue_settings(
         called = [settings[model].limits.concurrency for model in queue.models if not settings[model].local]
         least, most = COMPUTING_AT_ONCE
         # Computing items finish sooner and spread better over workers in small batches; calling items do not.
-        if queue.at_once is not None:
-            at_once = max(1, min(queue.at_once, share) if queue.computes else queue.at_once)
+        if queue.max_in_flight is not None:
+            max_in_flight = max(1, min(queue.max_in_flight, share) if queue.computes else queue.max_in_flight)
         else:
             # With one worker there is nothing to spread, and a model may answer several items in one batch.
-            at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share if n_workers > 1 else most))
-        together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
+            max_in_flight = (
+                max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share if n_workers > 1 else most))
+            )
+        batch_size = queue.batch_size or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
         kind = family or (COMPUTING if queue.computes else "calling")
-        by_queue[name] = QueueSettings(kind, n_workers, at_once, together, bool(called))
+        by_queue[name] = QueueSettings(kind, n_workers, max_in_flight, batch_size, bool(called))
     return by_queue
 
 
@@ -177,13 +179,13 @@ class ItemQueue:
     def take(self) -> tuple[int, list[WorkItem]] | None:
         """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
         for worker in sorted(self._seats, key=lambda worker: (self._out[worker], worker)):
-            room = min(self.settings.together, self.settings.at_once - self._out[worker])
+            room = min(self.settings.batch_size, self.settings.max_in_flight - self._out[worker])
             if room <= 0:
                 return None
             batch: list[WorkItem] = []
             while len(batch) < room:
                 # A worker takes its own items, then unassigned ones, then, if it is nearly idle, those of a full worker.
-                if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
+                if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.max_in_flight:
                     self._take_over(worker)
                 if not (waiting := self._own[worker] or self._shared):
                     break
@@ -196,7 +198,7 @@ class ItemQueue:
 
     def _take_over(self, worker: int) -> None:
         """Give a worker the last item that waits for a full one, or its whole group if other items wait there, too."""
-        full = [other for other in self._seats if self._out[other] >= self.settings.at_once]
+        full = [other for other in self._seats if self._out[other] >= self.settings.max_in_flight]
         if not full or not (waiting := max((self._own[other] for other in full), key=len)):
             return
         group = waiting[-1].item.group
@@ -230,7 +232,7 @@ class ItemQueue:
     @property
     def is_full(self) -> bool:
         """Whether more items wait than the workers take."""
-        return self.waiting > 0 and all(self._out[worker] >= self.settings.at_once for worker in self._seats)
+        return self.waiting > 0 and all(self._out[worker] >= self.settings.max_in_flight for worker in self._seats)
 
     @property
     def is_drained(self) -> bool:
