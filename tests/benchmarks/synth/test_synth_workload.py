@@ -55,7 +55,7 @@ def test_a_stored_synthesis_is_the_workload_that_it_was(tmp_path: Path) -> None:
 )
 def test_a_worker_holds_few_topics_at_once(fields: dict[str, Any], computes: bool, at_once: int) -> None:
     [queue] = small(**fields).queues().values()
-    assert (queue.computes, queue.at_once, queue.together) == (computes, at_once, 1)
+    assert (queue.computes, queue.max_in_flight, queue.batch_size) == (computes, at_once, 1)
 
 
 def test_what_no_plan_can_hold_is_said_before_any_call() -> None:
