@@ -83,6 +83,14 @@ def paid(place: Place) -> RunStore:
     return place.store.run(run_id)
 
 
+def largest_log(place: Place) -> str:
+    """The largest file of the log, of whose records there is no merged copy any more."""
+    for name in place.names("answers"):
+        if name.endswith(".merged"):
+            place.delete(name)
+    return max(place.names("answers"), key=lambda one: len(place.store.files.read(one)))
+
+
 FIELDS = {**SAMPLE, "summarizers": [LEAD], "judges": [{"model": "offline/judge", "strategy": "per_insight", "price": PRICE}]}
 
 
@@ -133,7 +141,7 @@ def test_a_deleted_log_is_made_up_for_by_the_money_records(place: Place) -> None
 def test_what_one_file_of_the_log_lacks_stays_spent(place: Place, how: str) -> None:
     run = paid(place)
     before = status(run)
-    place.damage(max(place.names("answers"), key=lambda one: len(place.store.files.read(one))), how)
+    place.damage(largest_log(place), how)
     told = status(run)
     assert (told.usd, told.tables) == (before.usd, before.tables)
     assert len(told.warnings) == 1 and "dollars less than the run's money records" in told.warnings[0]
@@ -142,7 +150,7 @@ def test_what_one_file_of_the_log_lacks_stays_spent(place: Place, how: str) -> N
 def test_a_record_that_is_garbled_is_counted_and_its_file_named_by_the_doctor(place: Place) -> None:
     run = paid(place)
     before = status(run)
-    place.damage(name := max(place.names("answers"), key=lambda one: len(place.store.files.read(one))), "flip")
+    place.damage(name := largest_log(place), "flip")
     told = status(run)
     assert (told.damaged, told.usd, told.tables) == (1, before.usd, before.tables)
     assert len(told.problems) == 1 and "1 records of the answers' log are damaged" in told.problems[0]
