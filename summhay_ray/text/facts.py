@@ -319,7 +319,9 @@ class _Reader:
         negative = self._is_minus(place)
         place += negative
         token, following = self._at(place), self._at(place + 1)
-        if token.lower in _ORDINALS and following.root and not self._number(place - 1):
+        # "Third-quarter revenue", unlike "third-party software".
+        in_period = following.text == "-" and self._at(place + 2).lower in ("quarter", "half")
+        if token.lower in _ORDINALS and (following.root or in_period) and not self._number(place - 1):
             value = float(_ORDINALS[token.lower])
             nouns = self._nouns(place, place + 1, "#")
             return Fact("number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", nouns, (value,)))
