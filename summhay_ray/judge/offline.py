@@ -369,18 +369,18 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
 
     Next to a statement of absence, a clause may say what the documents are about instead.
     """
-    asked, read = {*roots(query)}, _patterns()
+    asked, patterns = {*roots(query)}, _patterns()
     claims, is_denied = list[tuple[int, str]](), False
     for number, bullet in enumerate(bullets, start=1):
         plain = re.sub(r"[*_#`>|]+", " ", remove_citations(bullet)).replace("\u2019", "'")
-        said = (one.casefold() for one in sentences(plain))
-        parts = [part for one in said for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
+        lines = (one.casefold() for one in sentences(plain))
+        parts = [part for one in lines for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
         for clause in filter(None, (" ".join(part.split()) for part in parts)):
             found = {*roots(clause)}
             # Clauses without content: a heading with the query's words, a greeting, advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
             if not is_empty:
-                is_absence = bool(read.absence.search(clause)) and not _figures(clause) - _figures(query)
+                is_absence = bool(patterns.absence.search(clause)) and not _figures(clause) - _figures(query)
                 is_denied |= is_absence
                 if not is_absence:
                     claims.append((number, clause))
@@ -389,7 +389,7 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
         about = re.sub(r"\bnot\b[^,]*", "", clause)
         shared, has_figures = len(asked.intersection(roots(about)) - _BARE), bool(_figures(clause))
         is_on_query = shared > len(asked - _BARE) / 2 or (shared and has_figures)
-        if not (is_denied and not is_on_query and read.instead.search(clause) and not _CLAIM.search(clause)):
+        if not (is_denied and not is_on_query and patterns.instead.search(clause) and not _CLAIM.search(clause)):
             return Absence(1.0, number, 0.0 if has_figures else UNSURE)
     return Absence(0.0, uncertainty=0.0)
 
@@ -435,7 +435,7 @@ _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
 _BREAK = re.compile(
     r"[;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
     r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
-    r",\s*(?:although|though|while|mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
+    r",\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
 )
 """Where a sentence turns to another statement."""
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")

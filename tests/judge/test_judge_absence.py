@@ -41,6 +41,8 @@ QUERY = "What do the documents say about parking fees?"
         "No document mentions parking fees; they discuss school budgets and staffing [2].",
         "Parking fees are not covered. The 40 reports focus on outages between 2019 and 2021.",
         "The passages describe a library, not parking fees, so there is nothing to summarize.",
+        "The sources, while extensive, do not mention parking fees.",
+        "The documents, although long, do not say what parking costs.",
         "Die Dokumente erwähnen keine Parkgebühren. Sie behandeln vor allem Ausstellungen.",
     ],
 )
@@ -60,6 +62,7 @@ def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
         "No data was lost during the outage.",
         "The visitors could not find a parking space.",
         "Parking fees are not mentioned. Visitors usually pay at the gate.",
+        "Parking is not discussed, though flights were cancelled in April.",
         "The documents do not say. They discuss parking fees in Oslo.",
         "Nothing is reported on fees. They cover school budgets, which grew by 5 %.",
         "Parkgebühren stiegen auf 5 Euro.",

@@ -29,8 +29,8 @@ DOCUMENTS_OF_PAPER = 100
 """Documents of each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
 _INSIGHT = ["haystack_id", "insight_id"]
-_TOGETHER = 100
-"""Haystacks whose gold documents are Python lists at a time."""
+_BATCH = 100
+"""Number of haystacks whose gold documents are held as Python lists at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ def gold_by_insight(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
     schema: dict[str, Any] = {**dict.fromkeys(_INSIGHT, pl.String), "documents": pl.List(pl.Int64)}
     frames = [pl.DataFrame(schema=schema)]
     # As Python lists, the numbers of all haystacks would take ten times the memory.
-    for start in range(0, len(metadata), _TOGETHER):
-        some = metadata[start : start + _TOGETHER]
+    for start in range(0, len(metadata), _BATCH):
+        some = metadata[start : start + _BATCH]
         rows = [(one.haystack_id, *mark) for one in some for mark in json.loads(one.marks).items()]
         frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
     return pl.concat(frames)
