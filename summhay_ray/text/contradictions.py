@@ -27,6 +27,7 @@ _NEAR = 3
 _ARTICLES = frozenset(("the", "a", "an"))
 _IN = frozenset(("in", "on", "at", "inside", "under", "near"))
 _LEADS = _ARTICLES | _IN
+_WHERE = _IN | {"to", "from"}
 _PARTLY = ("all", "every", "many", "much", "always", "entirely", "necessarily")
 _ALL = frozenset((*_PARTLY, *map(root, _PARTLY)))
 """Words after `not` that leave a statement true of a part."""
@@ -39,9 +40,14 @@ _UNCERTAIN_WORDS = """
 """
 _SOFT = _DENYING.union(map(root, _UNCERTAIN_WORDS.split()))
 """Words that deny without a negation, or make a statement uncertain."""
+_PARTICLES = frozenset(("up", "down", "on", "off"))
+_MOVING_VERBS = map(root, ("go", "move", "come", "bring", "push", "drive", "switch", "turn"))
+_MOVING = frozenset(("be", "been", "is", "are", "was", "were", *_MOVING_VERBS))
+"""Words before a particle that make it an opposite: "rates went up", not "the team set up a server"."""
 _OPPOSITE_WORDS = """
-    rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward
-    / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss
+    rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward up
+    / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss down
+    on / off
     raise raised / lower lowered reduce reduced cut
     double doubled / triple tripled / halve halved
     hourly / daily / weekly / monthly / quarterly / yearly annually annual
@@ -260,13 +266,15 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
         own, foreign = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
         if foreign & statement.roots or own & near.roots:
             return False
+        whole = statement.roots - own <= near.roots or near.roots - foreign <= statement.roots
         if fact.begins and other.begins:
             alike = _neighbours(fact, statement)[1] == _neighbours(other, near)[1]
-            whole = statement.roots - own <= near.roots or near.roots - foreign <= statement.roots
             return fact.acts and other.acts and alike and whole
         rest = len(statement.roots - own)
         shared = len(common) >= _SHARED_BY_NAMES * rest and len(common & near.roots) >= _SHARED * rest
-        return shared and _same_place(fact, statement, other, near)
+        if whole and {*_neighbours(fact, statement)[0][:1]} & {*_neighbours(other, near)[0][:1]} & _WHERE:
+            return True
+        return shared and (_same_place(fact, statement, other, near) or _same_agent(fact, statement, other, near))
     if fact.quantity and other.quantity:
         nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
@@ -274,7 +282,16 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
         if nouns and other_nouns:
             return bool(nouns & other_nouns)
+    # The date of the same event may be at the other end of the sentence.
+    whole = len(statement.roots & near.roots) > 1 and (statement.roots <= near.roots or near.roots <= statement.roots)
+    if fact.days and whole and _is_dated(fact, statement) and _is_dated(other, near):
+        return True
     return _alike_around((fact.place, fact.end), statement, (other.place, other.end), near)
+
+
+def _is_dated(date: Fact, statement: Statement) -> bool:
+    """Whether this date is the only one of a sentence, and has a day."""
+    return all(day[2] for day in date.days) and sum(bool(fact.days) for fact in statement.facts) == 1
 
 
 def _alike_around(span: tuple[int, int], statement: Statement, other: tuple[int, int], near: Statement) -> bool:
@@ -304,6 +321,16 @@ def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) 
         [one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs
     )
     return (before and after) or (before and any(far_before)) or (after and any(far_after))
+
+
+def _same_agent(fact: Fact, statement: Statement, other: Fact, near: Statement) -> bool:
+    """Whether one name follows "by" and the other precedes the same verb: "run by Ada Lake", "Bob Reed will run"."""
+    for by, passive, subject, active in ((fact, statement, other, near), (other, near, fact, statement)):
+        if passive.tokens[by.place - 1 : by.place] == ("by",):
+            verb = _around((by.place, by.end), passive)[0][:1]
+            if verb == _around((subject.place, subject.end), active)[1][:1] != []:
+                return True
+    return False
 
 
 def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
@@ -396,6 +423,8 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
     for place, token in enumerate(statement.tokens):
         if token == "only" and place + 1 not in counted:
             continue
+        if token in _PARTICLES and not _MOVING.intersection(statement.tokens[max(0, place - 1) : place]):
+            continue
         for pair, side in _SIDES.get(token, ()):
             # Treat "not many" like "few".
             found.setdefault(pair, []).append((side ^ (statement.tokens[place - 1 : place] == ("not",)), place))
@@ -418,7 +447,7 @@ def _asserts(statement: Statement, negation: Negation) -> bool:
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
         # Without a verb ("no customers"), only the words before it identify the subject.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
-        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - (negation.what & _DENYING)
+        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - negation.what
         if token in negation.what and shared and not soft:
             return True
     return False

@@ -26,10 +26,11 @@ _IRREGULAR = """
     / stick stuck / strike struck stricken / swear swore sworn / swim swam swum / swing swung / take took taken / teach taught
     / tear tore torn / tell told / think thought / throw threw thrown / understand understood / uphold upheld / wake woke woken
     / wear wore worn / win won / withdraw withdrew withdrawn / withhold withheld / write wrote written
+    / age aged aging / die died dying / owe owed owing / sue sued suing / tie tied tying / use used using
     / overcome overcame / overtake overtook overtaken / undergo underwent undergone / rebuild rebuilt
 """
 BASE = {form: forms[0] for forms in map(str.split, _IRREGULAR.split("/")) for form in forms[1:]}
-"""Past tense or participle of an irregular verb -> its infinitive."""
+"""Past tense or participle of a verb that is irregular, or too short for `stem` -> its infinitive."""
 
 _MONTH_NAMES = """
     january february march april may june july august september october november december

@@ -75,6 +75,14 @@ CONTRADICTING = [
     ("Every node was affected by the outage.", "Only one node was affected by the outage.", "denial"),
     ("Half of the traffic was dropped.", "All of the traffic was dropped.", "denial"),
     ("The council decided to keep the weekly call.", "The council decided to drop the weekly call.", "denial"),
+    ("The new ward in Malmö will be run by Ingrid Dahl.", "Per Lindqvist will run the new ward in Malmö.", "name"),
+    ("The ferry was towed to Piraeus for repairs.", "Tugs towed the ferry to Izmir, where repairs began.", "name"),
+    ("The Aurora Bay ran aground on 14 March 2022.", "On 3 May 2022 the Aurora Bay ran aground near the light.", "date"),
+    ("The upgrade requires a restart of the server.", "The upgrade does not require a restart of the server.", "denial"),
+    ("Error rates went up after the rollout.", "After the rollout, error rates went down.", "denial"),
+    ("Revenue was down in the north.", "Revenue rose in the north.", "denial"),
+    ("The station uses the Terma radar.", "The station never used the Terma radar.", "denial"),
+    ("Two-factor login is switched on by default.", "Two-factor login is switched off by default.", "denial"),
 ]
 
 
@@ -132,6 +140,11 @@ AGREEING = [
     ("This is one way to solve the problem.", "There are two ways to solve the problem, and this is one of them."),
     ("One drawback is the cost of migration.", "Two drawbacks are the cost of migration and the lack of tools."),
     ("The release only affects Linux users.", "All Linux users are affected by the release."),
+    ("Unemployment dropped in the second quarter.", "In the second quarter unemployment was down, after it had climbed before."),
+    ("The team set up a fund for the harbour.", "The fund of the harbour team fell."),
+    ("The strike over pay kicked off at the harbour.", "The strike over pay went on at the harbour."),
+    ("The bridge reopened on 9 September 2019.", "Closed since 2 May 2018, the bridge reopened on September 9, 2019."),
+    ("The line was moved to Poznan.", "The line was moved from Debrecen to the site in Poznan."),
 ]
 
 
