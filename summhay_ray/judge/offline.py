@@ -304,7 +304,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "7"
+    revision: ClassVar[str] = "8"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
@@ -376,8 +376,8 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
         lines = (one.casefold() for one in sentences(plain))
         parts = [part for one in lines for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
         for clause in filter(None, (" ".join(part.split()) for part in parts)):
-            found = {*roots(clause)}
-            # Clauses without content: a heading with the query's words, a greeting, advice to look elsewhere.
+            found = {*roots(patterns.source.sub(" ", clause))}
+            # Clauses without content: a heading with the query's words, a greeting, "the minutes", advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
             if not is_empty:
                 is_absence = bool(patterns.absence.search(clause)) and not _figures(clause) - _figures(query)
@@ -406,6 +406,8 @@ class _Patterns(NamedTuple):
     """A statement of absence."""
     instead: re.Pattern[str]
     """A statement of what the documents are about."""
+    source: re.Pattern[str]
+    """A word for documents."""
     counts: re.Pattern[str]
     """A count of documents, document numbers, or a list entry's number."""
 
@@ -427,7 +429,7 @@ def _patterns() -> _Patterns:
     source, many = named["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
     counted = rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s"
     absence, instead = (re.compile("|".join(some)) for some in others.values())
-    return _Patterns(absence, instead, re.compile(counted))
+    return _Patterns(absence, instead, re.compile(rf"\b{source}\b"), re.compile(counted))
 
 
 _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
@@ -435,7 +437,7 @@ _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
 _BREAK = re.compile(
     r"[;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
     r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
-    r",\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
+    r",\s*(?:which|who|whose)\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
 )
 """Where a sentence turns to another statement."""
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")
