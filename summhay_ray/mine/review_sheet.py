@@ -118,16 +118,14 @@ class _Sheet:
             insight_id = short_id(row.text("insight"))
             empty = next((name for name in ("insight", "subtopic", "documents") if not row.text(name)), None)
             if empty is not None:
-                raise row.wrong(empty, "is empty; a row without an insight_id adds an insight, with all three")
+                raise row.wrong(empty, "is empty; a new row needs an insight, its subtopic and its documents")
         elif insight_id not in self._before:
             raise row.wrong(
                 "insight_id", f"{insight_id!r} is no insight of this sheet; leave the ids as written, or empty in a new row"
             )
         if insight_id in self._rows:
             known = self._rows[insight_id].number
-            raise row.wrong(
-                "insight_id", f"is the same insight as row {known}; remove one, or leave the id empty for another insight"
-            )
+            raise row.wrong("insight" if new else "insight_id", f"is the same insight as row {known}; remove one of the two rows")
         before = {**dict.fromkeys(COLUMNS, ""), **({} if new else self._before[insight_id])}
         for name in COLUMNS:
             holds = row.holds_number if name in _NUMBERS else row.holds
