@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from summhay_ray import api
 from summhay_ray.haystack import InvalidHaystack, load_sample, read_released
+from summhay_ray.judge import Verdict
+from summhay_ray.outcome import Answer
 
 pytestmark = pytest.mark.core
 
@@ -108,6 +111,23 @@ def test_another_judge_judges_them_again(ran: Ran) -> None:
     api.rejudge(run, [name], store, executor="inline")
     assert figures(api.score(run, store, judge=name))["invented"] == 0.5
     assert api.table(run, "absent_answers", store).filter(pl.col("invents") == 1).height == 1
+
+
+class NoJudge:
+    """A judge of one's own, which never judges whether an answer invents."""
+
+    async def judge(self, insights: Sequence[Any], bullets: Sequence[str], settings: Any, ask: Any) -> list[Answer[Verdict]]:
+        return [Answer(Verdict("NO_COVERAGE", '"NA"')) for _ in insights]
+
+
+def test_the_claims_of_a_judge_of_ones_own_name_who_decided(tmp_path: Path) -> None:
+    haystack = {**sample(), "subtopics": [*sample()["subtopics"], ABSENT]}
+    spec = spec_of(tmp_path, haystack, {**answers_to(sample()), "fees": CLAIMS}) | {"judges": [f"{__name__}:NoJudge"]}
+    result = api.run(spec, str(tmp_path / "store"))
+    api.make_report(result.run, str(tmp_path / "store")).write(str(tmp_path / "report"), "md")
+    text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    said = text[text.index("Claims without ground, judged by ") :].partition("|")[0]
+    assert "NoJudge" in said and "offline/judge" in said
 
 
 def test_bullets_that_nothing_supports_stand_beside_joint(ran: Ran) -> None:

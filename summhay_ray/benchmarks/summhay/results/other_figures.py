@@ -15,6 +15,8 @@ from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriev
 from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, HaystackMetadata, gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.results.judges import all_rows
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.errors import UserError
+from summhay_ray.judge import parse_name
 from summhay_ray.metrics import NUGGET_SCORES, SystemScore
 
 BULLETS = "support_bullets"
@@ -109,6 +111,8 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
     text = []
     if absent:
         text.append("Invented: the share of the answers to queries about what no document says that claim anything.")
+        if _is_code(judge):
+            text.append("The model of this judge decides it, not its class: offline/judge, unless the spec names another.")
     if bullets:
         text.append("Unsupported bullets: the share that is linked to no insight and that no document says, by summhay support.")
     text.append("Coverage, citation and joint count neither. n: insights of joint.")
@@ -122,6 +126,14 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
         name="claims",
         higher_is_better=("joint",),
     )
+
+
+def _is_code(judge: str) -> bool:
+    """Whether a judge's label is a `module:Class`, or names one."""
+    try:
+        return any(leaf.kind == "code" for leaf in parse_name(judge).leaves())
+    except UserError:
+        return False
 
 
 def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
