@@ -198,9 +198,11 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
         {"a": names[x], "b": names[y], "differs": row["p_adjusted"] < LEVEL, **row}
         for (x, y), row in zip(asked.pairs, found.drop("a", "b").iter_rows(named=True), strict=True)
     ]
-    limits = tuple(dict.fromkeys(limit for run in runs for limit in run.limits))
+    limits, caveats = (tuple(dict.fromkeys(one for run in runs for one in getattr(run, name))) for name in ("limits", "caveats"))
     n_clusters = len(set(clusters))
-    evidence = Evidence(figure, unit, counted, cluster, len(clusters), n_clusters, paired.over, judge, any(ways[1]), limits)
+    evidence = Evidence(
+        figure, unit, counted, cluster, len(clusters), n_clusters, paired.over, judge, any(ways[1]), limits, caveats
+    )
     about, warnings = _reach(cluster, n_clusters, paired.over, asked.over)
     return SystemComparison(
         runs=tuple(run.run for run in runs),
@@ -237,7 +239,7 @@ def _reach(cluster: str, n_clusters: int, over: Over, asked: Over | None) -> tup
     """The population to which the figures generalize, and warnings about it. `asked`: the user's choice."""
     these = f"this {cluster}" if n_clusters == 1 else f"these {n_clusters} {cluster}s"
     if over == "queries":
-        few = f"the figures are for {these} only: fewer than {FEWEST_UNITS} {cluster}s say little of others"
+        few = f"the figures are for {these} only: fewer than {FEWEST_UNITS} {cluster}s say little about others"
         return f"further queries of {these}", [few] if asked != "queries" else []
     few = f"{n_clusters} {cluster}s are few: only large differences can be shown to hold for others"
     return f"other {cluster}s than these {n_clusters}", [few] if n_clusters < FEWEST_UNITS else []

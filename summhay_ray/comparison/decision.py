@@ -30,6 +30,8 @@ class Evidence:
     """Whether people's labels correct the scores."""
     limits: Sequence[str] = ()
     """Reasons for no recommendation, regardless of the scores, such as an unsuitable haystack."""
+    caveats: Sequence[str] = ()
+    """What else limits the confidence in a recommendation, such as an unchecked haystack."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
             )
             said.append(f"About {more:,} more quer{'ies' if more > 1 else 'y'}{further} may bring one.")
         if labels is not None:
-            each = f"{FEWEST} of each of the {n_best} systems that may be the best" if n_best > 1 else "of it"
+            only = f"of {may_be_best[0]['label']}"
+            each = f"{FEWEST} of each of the {n_best} systems that may be the best" if n_best > 1 else only
             said.append(f"{labels:,} labels by people ({each}) would check the judge (summhay label).")
         said = [f"No decision: {'; '.join(reasons)}.", *said]
         if by_cost and chosen is not None and len(set(costs)) > 1:
@@ -153,7 +156,8 @@ def _reasons(
     if evidence.unit == "%" and all(one["mean"] <= 0 for one in usable):
         return [f"all {n_usable} systems score 0; a larger token_budget, or retrievers that find what is asked for, may help"]
     if len(may_be_best) == n_usable:
-        return [f"none of the {n_usable} systems is shown to be better than another"]
+        none, other = ("neither", "the other") if n_usable == 2 else ("none", "another")
+        return [f"{none} of the {n_usable} systems is shown to be better than {other}"]
     return []
 
 
@@ -177,7 +181,7 @@ def _limits(
         limits.append(f"{_listed(left_out)} left out, with more than a tenth of {evidence.counted} missing")
     if evidence.judge and not evidence.labelled:
         limits.append(f"the judge ({evidence.judge}), whose scores no labels by people check here")
-    return limits
+    return [*limits, *evidence.caveats]
 
 
 def missing_text(standing: Mapping[str, Any], counted: str) -> str:

@@ -38,8 +38,8 @@ class RunScores:
     as `model`, `retriever` and `ordering`; by default the text columns of `by_query`. `unbiased`: the correction by figure and
     system, if a judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars
     per query, if known. `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure
-    -> its corrected mean. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `nobody has
-    looked at the haystack`.
+    -> its corrected mean. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `too few
+    queries`. `caveats`: what else limits the confidence in a recommendation, such as `gold documents that nobody has checked`.
     """
 
     def __init__(
@@ -52,11 +52,12 @@ class RunScores:
         labelled: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
         costs: Mapping[str, float] = MappingProxyType({}),
         limits: Sequence[str] = (),
+        caveats: Sequence[str] = (),
         corrections: Mapping[str, Mapping[str, Mapping[str, Estimate]]] = MappingProxyType({}),
     ) -> None:
         self.run, self.judge, self.cluster, self.counted = run, judge, by_query.cluster, by_query.counted
         self.unbiased, self.labelled, self.costs, self.limits = unbiased, labelled, costs, limits
-        self.corrections = corrections
+        self.corrections, self.caveats = corrections, caveats
         self.ceilings = frozenset(by_query.ceilings)
         text = [name for name, kind in by_query.scores.schema.items() if kind == pl.String and name not in _KEYS]
         parts = by_query.scores.select("system", *text).unique().with_columns(pl.col(text).fill_null("")) if text else None

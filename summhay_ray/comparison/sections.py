@@ -164,13 +164,14 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
     table = table.select(name for name in table.columns if name == "difference" or table[name].null_count() < table.height)
     removed = " Bias removed: the difference without the judge's bias against people." if "bias removed" in table.columns else ""
     removed += " By labels: the difference corrected by people's labels." if "by labels" in table.columns else ""
+    of_pairs = f"all {n_pairs:,} pairs" if n_pairs > 1 else "the one pair"
     in_points = ("difference", "least detectable", "bias removed", "by labels") if points else ()
     return Section(
         comparison.figure_title(f"Is it real? {_title(figure)}, pair by pair"),
         f"{_title(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
-        "queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for all "
-        f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes "
-        "0. Least detectable: what these queries show in 80 % of cases; queries needed: how many would show the difference so."
+        f"queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for {of_pairs}. A "
+        "pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes 0. Least detectable: "
+        "what these queries show in 80 % of cases; queries needed: how many would show the difference so."
         f"{removed}",
         table,
         {name: "points" for name in in_points if name in table.columns},

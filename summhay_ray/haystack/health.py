@@ -104,6 +104,8 @@ class Health:
     doubts: tuple[str, ...]
     limits: tuple[str, ...]
     """The limits that rule out naming a winner."""
+    caveats: tuple[str, ...] = ()
+    """What limits the confidence in a winner, in a few words each."""
 
     def lines(self) -> list[str]:
         return [*self.limits, *self.doubts]
@@ -119,6 +121,8 @@ def health(
     documents, by `judge`, if known."""
     doubts: list[str] = []
     limits: list[str] = []
+    unchecked = [name for name, facts in haystacks if facts and facts.checked < FEWEST_PAIRS]
+    caveats = [f"the gold documents of {name}, of which people have checked fewer than {FEWEST_PAIRS}" for name in unchecked]
     if n_queries < FEWEST_QUERIES:
         asked = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
         limits.append(f"{asked} too few: with fewer than {FEWEST_QUERIES} no winner is named; ask more, or add haystacks")
@@ -157,7 +161,7 @@ def health(
             agreed = f"{name}: {judge} agrees with the person on {facts.agreed} of {facts.judged} checked pairs"
             few = facts.agreed < LEAST_AGREEMENT * facts.judged
             doubts.append(f"{agreed}{'; a model as judge, or labels (summhay label), would tell more' if few else ''}")
-    return Health(tuple(doubts), tuple(limits))
+    return Health(tuple(doubts), tuple(limits), tuple(caveats))
 
 
 def few_documents(n_insights: int, n_pairs: int) -> str:

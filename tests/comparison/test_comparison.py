@@ -164,7 +164,7 @@ def test_other_documents_are_asked_about_and_no_fraction_is_beyond_a_hundred_poi
     assert all(-1 <= (one.paired.low or 0) <= (one.paired.high or 0) <= 1 for one in pairs(three, "f1"))
     assert "2 documents are few" in three.warnings[0]
     assert compare_runs([run]).warnings == [
-        "the figures are for these 2 documents only: fewer than 6 documents say little of others"
+        "the figures are for these 2 documents only: fewer than 6 documents say little about others"
     ]
 
 

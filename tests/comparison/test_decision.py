@@ -23,12 +23,13 @@ def decided(
     costs: Mapping[str, float] | None = None,
     ceilings: Sequence[str] = (),
     limits: Sequence[str] = (),
+    caveats: Sequence[str] = (),
 ) -> SystemDecision:
     rows = [
         {"system": name, "query": f"q{n:02}", "f1": value} for name, values in systems.items() for n, value in enumerate(values)
     ]
     by_query = ByQuery(pl.DataFrame(rows, infer_schema_length=None), {"f1": "%"}, ceilings=ceilings)
-    return compare_runs([RunScores("r", by_query, costs=costs or {}, limits=limits)]).decision
+    return compare_runs([RunScores("r", by_query, costs=costs or {}, limits=limits, caveats=caveats)]).decision
 
 
 def test_the_best_by_score_is_used_where_costs_are_unknown() -> None:
@@ -63,8 +64,8 @@ def test_a_system_that_sees_the_gold_is_no_choice() -> None:
     ("systems", "why", "more"),
     [
         ({"best": BEST[:4], "worse": WORSE[:4]}, "4 queries are too few to name a system", 2),
-        ({"best": BEST, "close": CLOSE}, "none of the 2 systems is shown to be better than another", None),
-        ({"best": BEST, "close": BEST}, "none of the 2 systems is shown to be better than another", 0),
+        ({"best": BEST, "close": CLOSE}, "neither of the 2 systems is shown to be better than the other", None),
+        ({"best": BEST, "close": BEST}, "neither of the 2 systems is shown to be better than the other", 0),
         ({"best": BEST, "few": [*WORSE[:10], None, None]}, "only best could be compared: the others lack more than a tenth", 0),
         (
             {"few": [*BEST[:10], None, None], "one": [None, None, *BEST[2:]]},
@@ -88,3 +89,9 @@ def test_no_system_is_named_where_nothing_is_shown(
 def test_a_reason_from_outside_stops_a_decision() -> None:
     found = decided({"best": BEST, "worse": WORSE}, limits=["the haystack has no review"])
     assert found.use is None and found.text.startswith("No decision: the haystack has no review.")
+
+
+def test_a_caveat_limits_the_confidence_and_stops_no_decision() -> None:
+    found = decided({"best": BEST, "worse": WORSE}, caveats=["gold documents that nobody has checked"])
+    assert found.use == "best" and "gold documents that nobody has checked" in found.limits
+    assert found.text.endswith("gold documents that nobody has checked.")

@@ -71,6 +71,7 @@ def compare_systems(
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> comparison.RunScores:
     """The figures per query of a run's systems, by one judge. `costs`: see `mean_costs`."""
     systems = {system.system: system for system in result.by_query if system.judge == judge}
+    health = result.health()
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
     # Without any gold document, only coverage is known.
@@ -110,7 +111,8 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
             for figure, how in _label_corrections(one).items()
         },
         costs=costs,
-        limits=result.health().limits,
+        limits=health.limits,
+        caveats=health.caveats,
         # The means of the figures that are corrected in each way, with their intervals.
         corrections={
             kind: {
