@@ -24,6 +24,8 @@ _SHORT = 4
 """Maximum number of content words of a short statement."""
 _NEAR = 3
 """Content words up to this distance from a fact belong to it."""
+_MANY = 100
+"""From this number on, equal numbers of different nouns count the same things."""
 _ARTICLES = frozenset(("the", "a", "an"))
 _IN = frozenset(("in", "on", "at", "inside", "under", "near"))
 _LEADS = _ARTICLES | _IN
@@ -41,14 +43,14 @@ _UNCERTAIN_WORDS = """
 _SOFT = _DENYING.union(map(root, _UNCERTAIN_WORDS.split()))
 """Words that deny without a negation, or make a statement uncertain."""
 _PARTICLES = frozenset(("up", "down", "on", "off"))
-_MOVING_VERBS = map(root, ("go", "move", "come", "bring", "push", "drive", "switch", "turn"))
+_MOVING_VERBS = map(root, ("go", "move", "come", "bring", "push", "put", "drive", "switch", "turn"))
 _MOVING = frozenset(("be", "been", "is", "are", "was", "were", *_MOVING_VERBS))
 """Words before a particle that make it an opposite: "rates went up", not "the team set up a server"."""
 _OPPOSITE_WORDS = """
-    rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward up
-    / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss down
+    rose rise risen rising increase grew grow grown growth climb gain surge soar jump upward up
+    / fell fall fallen falling decrease decline drop shrink shrank shrunk reduce loss slump plunge plummet tumble down
     on / off
-    raise raised / lower lowered reduce reduced cut
+    raise raised up / lower lowered reduce reduced cut down
     double doubled / triple tripled / halve halved
     hourly / daily / weekly / monthly / quarterly / yearly annually annual
     higher / lower
@@ -203,7 +205,7 @@ def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[S
 def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:
     """Whether one of the others can be the same. If some count exactly the same things, only those count: "two high severity
     issues" are no "two low severity issues" where a text has both."""
-    if fact.quantity and len(nouns := fact.quantity.nouns) > 1:
+    if fact.quantity and fact.quantity.unit != "#" and len(nouns := fact.quantity.nouns) > 1:
         exact = [other for other in others if other.quantity and other.quantity.nouns == nouns]
         others = exact or others
     return any(_agree(fact, other) for other in others)
@@ -223,8 +225,8 @@ def _agree(one: Fact, other: Fact) -> bool:
         return bool(one.minutes & other.minutes)
     if one.quantity and other.quantity:
         nouns, others = one.quantity.nouns, other.quantity.nouns
-        # "The second" leaves out its noun.
-        elsewhere = nouns and others and not nouns & others and one.quantity.unit != "#"
+        # "The second" leaves out its noun; 640 participants are 640 people.
+        elsewhere = nouns and others and not nouns & others and one.quantity.unit != "#" and one.quantity.low < _MANY
         return one.quantity.agrees(other.quantity) and not elsewhere
     return False
 
@@ -370,9 +372,16 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
                 continue
             (_, place), (_, other) = spots[0], others[pair][0]
             span, spot = (place, place + 1), (other, other + 1)
-            if _alike_around(span, one, spot, near) and not _swapped(span, one, spot, near):
+            then, since = _nearest_date(place, one), _nearest_date(other, near)
+            at_other_times = then and since and not _agree(then, since)
+            if not at_other_times and _alike_around(span, one, spot, near) and not _swapped(span, one, spot, near):
                 yield Contradiction("denial", one.tokens[place], near.tokens[other])
                 return
+
+
+def _nearest_date(place: int, statement: Statement) -> Fact | None:
+    """The date nearest to a word."""
+    return min((fact for fact in statement.facts if fact.days), key=lambda fact: abs(fact.place - place), default=None)
 
 
 def _other_words(

@@ -139,8 +139,12 @@ _OTHER_NUMBERS = {
 }
 _ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
 _ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
+_BEFORE_ORDINAL = frozenset(("the", "is", "are", "was", "were", *map(root, ("finish", "come", "place", "rank"))))
+"""Words before an ordinal that may lack its noun; the verbs as roots."""
 _PARTS = {"half": 2, "quarter": 4, **{word: part for word, part in _ORDINALS.items() if part > 2}}
 _FRACTIONS = {word + plural: 100 / part for word, part in _PARTS.items() for plural in ("", "s")}
+_ROUGH = 2.0
+"""The precision of a fraction in words, in per cent: two thirds are 66 %."""
 _NO_COUNT = frozenset(["the", "this", "that", "which", "each", "every", "any", "another", "no", "some"])
 """Words after which `one` is a pronoun."""
 _EXAMPLE = re.compile(r"one (?:[\w-]+ ){1,2}(?:is|was|would be) (?:the|that|to|an?)\b", re.IGNORECASE)
@@ -321,9 +325,11 @@ class _Reader:
         token, following = self._at(place), self._at(place + 1)
         # "Third-quarter revenue", unlike "third-party software".
         in_period = following.text == "-" and self._at(place + 2).lower in ("quarter", "half")
-        if token.lower in _ORDINALS and (following.root or in_period) and not self._number(place - 1):
+        # "The second was at noon", "came second".
+        alone = not {self._at(place - 1).lower, self._at(place - 1).root}.isdisjoint(_BEFORE_ORDINAL)
+        if token.lower in _ORDINALS and (following.root or in_period or alone) and not self._number(place - 1):
             value = float(_ORDINALS[token.lower])
-            nouns = self._nouns(place, place + 1, "#")
+            nouns = self._nouns(place, place + 1, "#") if following.root or in_period else frozenset[str]()
             return Fact("number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", nouns, (value,)))
         if self._unit(place)[0] in _CURRENCIES and self._number(place + 1):
             currency, place = self._unit(place)[0], place + 1
@@ -375,7 +381,7 @@ class _Reader:
         share = _FRACTIONS.get(self._at(end).lower)
         # "By a third" and "to half" name a share, too; "by third parties" does not.
         is_share = self._at(end + 1).lower == "of" or (self._at(place - 1).lower in ("by", "to") and not self._at(end + 1).root)
-        return (share * (many or 1), 1.0, end + 1) if share is not None and is_share else None
+        return (share * (many or 1), _ROUGH, end + 1) if share is not None and is_share else None
 
     def _number(self, place: int) -> tuple[float, float, int] | None:
         """The value of a number in digits or words, the size of its last digit, and the index after it."""

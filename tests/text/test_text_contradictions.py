@@ -82,6 +82,8 @@ CONTRADICTING = [
     ("Error rates went up after the rollout.", "After the rollout, error rates went down.", "denial"),
     ("Revenue was down in the north.", "Revenue rose in the north.", "denial"),
     ("The station uses the Terma radar.", "The station never used the Terma radar.", "denial"),
+    ("Ticket sales climbed by a tenth.", "Ticket sales slumped by a tenth.", "denial"),
+    ("Ghana finished fourth in the group.", "Ghana finished second in the group.", "number"),
     ("Two-factor login is switched on by default.", "Two-factor login is switched off by default.", "denial"),
 ]
 
@@ -144,6 +146,14 @@ AGREEING = [
     ("The team set up a fund for the harbour.", "The fund of the harbour team fell."),
     ("The strike over pay kicked off at the harbour.", "The strike over pay went on at the harbour."),
     ("The bridge reopened on 9 September 2019.", "Closed since 2 May 2018, the bridge reopened on September 9, 2019."),
+    ("The trial has 640 participants.", "The trial began with 640 people. An earlier trial had 310 participants."),
+    ("The bank raised its rate in May.", "In May the bank put up its rate, after it had cut it in March."),
+    ("The second alarm came at 03:15.", "The first alarm came at 02:50 and the second at 3:15 am."),
+    ("The strike ended on 30 November.", "The strike, which began on 2 November, was over on November 30."),
+    ("Prices rose in May.", "Prices fell in June."),
+    ("She came third in the race.", "In the race she was third; her brother came fifth."),
+    ("The last train leaves at 23:40.", "The last train is at 11.40 pm, the first at 5 am."),
+    ("Two thirds of the fleet were grounded.", "66% of the fleet were grounded."),
     ("The line was moved to Poznan.", "The line was moved from Debrecen to the site in Poznan."),
 ]
 
