@@ -28,7 +28,7 @@ from summhay_ray.engine.plan_sample import EXACT_ITEMS, Drawn, draw, relative_er
 from summhay_ray.engine.price_comparison import BATCH_H, ComparedWay, PlannedCalls, compare_ways, usage_with_cache
 from summhay_ray.engine.stage_plan import StagePlan, bounded_stages
 from summhay_ray.engine.state.history import Dollars, dollars_of, money_of, origins_in, origins_of, other_origins
-from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
+from summhay_ray.engine.state.items_left import answer_counts, checked_items, finished_items, prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
@@ -544,7 +544,7 @@ def plan(
             sum(item not in done for item in items),
         )
         planner.waves = len({stage.stage for stage in stages if stage.calls and planner.settings[stage.model].batch is not None})
-        planner.origins.update({} if run is None else origins_in(run.table("raw_answers", columns=ANSWERS)))
+        planner.origins.update({} if run is None else origins_in(answer_counts(run)))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Money(Counter(), Counter(), Counter()) if run is None else money_of(run, planner.index)
     dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)

@@ -26,6 +26,7 @@ from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
+from summhay_ray.engine.run.worker import Left
 from summhay_ray.engine.state.history import (
     Dollars,
     RecordedReach,
@@ -41,9 +42,9 @@ from summhay_ray.engine.state.history import (
     stored_warnings,
 )
 from summhay_ray.engine.state.items_left import (
-    ANSWERS,
     ITEM,
     RunState,
+    answer_counts,
     answers_used,
     commonest_failure,
     failure_counts,
@@ -210,7 +211,7 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
     if options.get("budget") is None:
         options = {**options, "budget": workload.spec.budget_usd}
     cluster = cluster or Cluster(options.get("address"), from_here=not workload.inputs.untrusted)
-    return _Start(workload, run, before, state_of(workload, before, options.get("limit")), options, cluster, began).result()
+    return _Start(workload, run, before, options, cluster, began).result()
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:
@@ -295,7 +296,6 @@ class _Start:
     workload: Workload[Any]
     run: RunStore
     before: RunStore
-    state: RunState
     options: RunOptions
     """With the spec's budget, if no other one is given."""
     cluster: Cluster
@@ -305,8 +305,12 @@ class _Start:
         """Answer the remaining items, merge the tables for other tools, and return the outcome."""
         settings, reused = self.workload.models.settings(), answers_used(self.before)
         reach = RecordedReach(margins_of(settings), origins_of(settings))
-        if self.state.left():
-            worked = self._answer_rest(reach)
+        state = state_of(self.workload, self.before, self.options.get("limit"))
+        total = state.total
+        if left := state.left():
+            worked = self._answer_rest(state, left, reach)
+            # The items of a large run take much memory, and scoring does not need them.
+            del state, left
             run, snapshot = self.run.at(checked=False), {**worked, "reused": worked.get("reused", 0) + reused}
         else:
             run, snapshot = self.before, {"reused": reused}
@@ -317,12 +321,12 @@ class _Start:
             except OSError as error:
                 raise _run_failed(self.run, error, "its tables were not written: ") from error
         results = results_of(self.workload, run, ReadOptions(self.options.get("compat", "default")))
-        return self._outcome(run, results, snapshot, reach)
+        return self._outcome(run, total, results, snapshot, reach)
 
-    def _outcome(self, run: RunStore, results: Results, snapshot: Snapshot, reach: RecordedReach) -> RunResult:
-        """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
-        items = item_counts(run, self.state.total)
-        index, answers = run.log(), run.table("raw_answers", columns=ANSWERS)
+    def _outcome(self, run: RunStore, total: int, results: Results, snapshot: Snapshot, reach: RecordedReach) -> RunResult:
+        """The outcome of the run as it is now. `total`: its number of items. `snapshot`: the ledger's last one."""
+        items = item_counts(run, total)
+        index, answers = run.log(), answer_counts(run)
         money = money_of(run, index)
         excesses = excess_totals(index.excesses(self.run.run_id).values(), reach.token_margins)
         finished = "done" if items["done"] == items["total"] and not excesses else "partial"
@@ -372,10 +376,10 @@ class _Start:
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
 
-    def _answer_rest(self, reach: RecordedReach) -> dict[str, Any]:
-        """Choose an executor and answer the remaining items; returns the ledger's last snapshot."""
+    def _answer_rest(self, state: RunState, left: Left, reach: RecordedReach) -> dict[str, Any]:
+        """Choose an executor and answer the items that are `left`; returns the ledger's last snapshot."""
         options, note = self.options, self.options.get("note")
-        work = Work(self.workload, self.run, self.state.left(), note, self.state.total, self.options.get("detach", False))
+        work = Work(self.workload, self.run, left, note, state.total, self.options.get("detach", False))
         executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
         if note is not None:
             if why:
@@ -394,12 +398,12 @@ class _Start:
             # The cluster may have files that are missing here, such as a model's weights.
             if options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
                 raise
-        self._show_start("starting Ray" if executor == "ray" else "starting")
+        self._show_start(state, "starting Ray" if executor == "ray" else "starting")
         try:
-            snapshot = self._execute(work, executor, reach)
+            snapshot = self._execute(state, work, executor, reach)
         except (KeyboardInterrupt, Stopped) as error:
             run = self.run.at(checked=False)
-            items, spent = item_counts(run, self.state.total), dollars_of(run, money_of(run, run.log()), alive={}).spent
+            items, spent = item_counts(run, state.total), dollars_of(run, money_of(run, run.log()), alive={}).spent
             progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
             message = f"{progress}, {spent / MICROS:.6f} dollars spent; run the same command again to resume"
             if isinstance(error, Stopped):
@@ -408,14 +412,14 @@ class _Start:
         uncleaned = clean_daily(self.run.store.files)
         return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
 
-    def _show_start(self, doing: str) -> None:
+    def _show_start(self, state: RunState, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""
         if self.options.get("watch") is not None:
             dollars = dollars_of(self.before, money_of(self.before, self.before.log()), alive={})
             money = {f"{name}_micros": micros for name, micros in dollars._asdict().items()}
-            self._progress_reporter(self.state, lambda: None)({**money, "doing": doing})
+            self._progress_reporter(state, lambda: None)({**money, "doing": doing})
 
-    def _execute(self, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
+    def _execute(self, state: RunState, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
         keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note")
 
         def note_warnings(warnings: Iterable[str]) -> None:
@@ -436,18 +440,18 @@ class _Start:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
                 if planning is None:
                     note_warnings(self.workload.warnings())
-                self._show_start("reading what is stored")
+                self._show_start(state, "reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.get("budget")))
                 if planning is not None:
                     planning.begun.set()
-                snapshot = self._answer(execution, planning, session)
+                snapshot = self._answer(state, execution, planning, session)
                 execution.finish()
                 planned: PlanResult | str = ""
                 if planning is not None:
                     # A run that finishes long before its plan does not need the plan.
                     planned = planning.result(PLANNED_AFTER_S if keep else 0)
                     planning.close()
-                left, why = self._record_stop(heartbeat.session.number, snapshot)
+                left, why = self._record_stop(state.total, heartbeat.session.number, snapshot)
                 unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
                 snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
                 snapshot["took_over"] = session.took_over
@@ -492,10 +496,12 @@ class _Start:
         """A function that plans the rest of the run as it was in a snapshot."""
         return functools.partial(plan, self.workload, at.store, self.options.get("budget"), at)
 
-    def _answer(self, execution: Execution, planning: _Planning | None, session: DriverSession) -> dict[str, Any]:
+    def _answer(
+        self, state: RunState, execution: Execution, planning: _Planning | None, session: DriverSession
+    ) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
-        state = replace(self.state, finished=finished_items(self.run.at(checked=False)))
+        state = replace(state, finished=finished_items(self.run.at(checked=False)))
         # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
         planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
         tell = self._progress_reporter(state, planned, session)
@@ -508,10 +514,10 @@ class _Start:
         tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
-    def _record_stop(self, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
+    def _record_stop(self, total: int, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
         run stopped."""
-        run, total = self.run.at(checked=False), self.state.total
+        run = self.run.at(checked=False)
         n_items = total - len(finished_items(run))
         if not n_items:
             return None, ""
@@ -538,17 +544,17 @@ class _Start:
         self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
     ) -> Callable[[Snapshot], None]:
         """A function that turns the ledger's snapshots into `Progress`, for `watch` and for the driver's report in the store."""
-        sizes = {item.id: item.size for items in state.sources.values() for item in items}
+        items = [item for some in state.sources.values() for item in some]
+        done = [item for item in items if item.id in state.finished]
         counted, watch = self.workload.counted, self.options.get("watch")
-        done = [item for item in sizes if item in state.finished]
         extent = Extent(
             run=self.run.run_id,
             unit=counted.items,
-            items=len(sizes),
+            items=len(items),
             items_before=len(done),
             table=counted.table,
-            rows=sum(sizes.values()) if counted.table else 0,
-            rows_before=sum(sizes[item] for item in done) if counted.table else 0,
+            rows=sum(item.size for item in items) if counted.table else 0,
+            rows_before=sum(item.size for item in done) if counted.table else 0,
             budget_usd=self.options.get("budget"),
             models=self.workload.models.settings(),
         )

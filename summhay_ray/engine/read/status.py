@@ -25,7 +25,7 @@ from summhay_ray.engine.state.history import (
     stored_warnings,
     usage_of_run,
 )
-from summhay_ray.engine.state.items_left import ANSWERS, failure_counts, item_counts
+from summhay_ray.engine.state.items_left import answer_counts, failure_counts, item_counts
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
@@ -194,8 +194,10 @@ def status(run: storage.RunStore) -> StatusResult:
     check_record(run)
     run = run.at()
     record, history = run.record, History(run)
-    answers = run.table("raw_answers", columns=ANSWERS)
-    ends = Counter(answers["finish_reason"].to_list())
+    answers = answer_counts(run)
+    ends = Counter[str]()
+    for end, n in answers.select("finish_reason", "n").iter_rows():
+        ends[end] += n
     # The status does not need the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(record)
     # Read it before the log: answers that come in between would seem to be missing from the log.

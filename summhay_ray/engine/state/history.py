@@ -317,8 +317,8 @@ def origins_of(settings: Mapping[str, ModelSettings]) -> dict[str, str]:
 
 
 def origins_in(answers: pl.DataFrame) -> Counter[tuple[str, str]]:
-    """The origins of a run's answers, by the columns `model` and `origin` of its `raw_answers`."""
-    counted = answers.group_by("model", "origin").agg(pl.len())
+    """The origins of a run's answers (`answer_counts`)."""
+    counted = answers.group_by("model", "origin").agg(pl.sum("n"))
     return Counter({(model, origin): n for model, origin, n in counted.iter_rows()})
 
 
@@ -338,7 +338,7 @@ def stored_warnings(
     """Warnings about a stored run: a log that records less spending than the run's money, answers from other origins, and models
     with zero vectors.
 
-    `answers`: `model`, `origin` and `zero_vectors` of its `raw_answers`. `origins`: model -> the origin of its answers now.
+    `answers`: the run's `answer_counts`. `origins`: model -> the origin of its answers now.
     """
     short = []
     if money.missing:

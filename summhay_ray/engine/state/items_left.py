@@ -20,8 +20,6 @@ ITEM = "item"
 """The kind of an item's rows in the store, in every benchmark."""
 PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
-ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
-"""Columns of `raw_answers` that `status` reports. They are read once, in one pass."""
 
 
 @dataclass(frozen=True)
@@ -139,4 +137,13 @@ def answers_used(run: RunStore) -> int:
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name, columns=[item, "key"]).select(item, "key"))
     # Some answers are used without being named by a row.
-    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=ANSWERS).height)
+    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), int(answer_counts(run)["n"].sum()))
+
+
+def answer_counts(run: RunStore) -> pl.DataFrame:
+    """The run's raw answers, counted by `model`, `origin` and `finish_reason`: their number `n`, and the sum of
+    `zero_vectors`."""
+    by, figures = ["model", "origin", "finish_reason"], ["n", "zero_vectors"]
+    pieces = run.pieces("raw_answers", [*by, "zero_vectors"])
+    counted = (piece.with_columns(n=pl.lit(1)).group_by(by).agg(pl.col(figures).cast(pl.Int64).sum()) for piece in pieces)
+    return pl.concat(counted).group_by(by).agg(pl.col(figures).sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,9 @@ def source(name: str) -> ReleasedFile:
 
 def without(file: ReleasedFile, *insights: str) -> HaystackMetadata:
     """The metadata, where no document contains these insights."""
-    gold = {insight: [] if insight in insights else sorted(found) for insight, found in file.haystack.gold().items()}
-    return replace(metadata_of(file), marks=json.dumps(gold))
+    metadata = metadata_of(file).to_json()
+    metadata["packed"]["gold"].update(dict.fromkeys(insights, []))
+    return HaystackMetadata.from_json(metadata)
 
 
 def test_every_insight_has_its_documents() -> None:
@@ -43,7 +43,7 @@ def test_a_query_has_the_documents_of_all_its_insights(tmp_path: Path) -> None:
     first, second = (haystack.insights_of(subtopic.subtopic_id) for subtopic in haystack.subtopics[:2])
     # No document has any of the first query's insights, or one of the second's.
     lost = {*(one.insight_id for one in first), second[0].insight_id}
-    gold = {(row[0], row[1]): row[2] for row in gold_by_query(run, gold_by_insight([without(news, *lost)])).iter_rows()}
+    gold = {(row[0], row[1]): row[2] for row in gold_by_query(run, [without(news, *lost)]).iter_rows()}
     assert gold.keys() == {(haystack.haystack_id, subtopic.subtopic_id) for subtopic in haystack.subtopics}
     for subtopic in haystack.subtopics:
         kept = [one.insight_id for one in haystack.insights_of(subtopic.subtopic_id) if one.insight_id not in lost]

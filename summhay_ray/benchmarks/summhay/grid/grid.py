@@ -276,6 +276,6 @@ class Grid:
     def n_items(self) -> int:
         """The number of cells, without listing them."""
         shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
-        queries = sum(len(haystack.subtopics) for haystack in self.haystacks.metadata)
+        queries = sum(len(haystack.n_insights) for haystack in self.haystacks.metadata)
         n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
         return n

@@ -95,7 +95,7 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
         run=run_id,
         haystacks=len(metadata),
         documents=sum(haystack.n_documents for haystack in metadata),
-        queries=sum(len(haystack.subtopics) for haystack in metadata),
+        queries=sum(len(haystack.n_insights) for haystack in metadata),
         warnings=tuple(warning for haystack in metadata for warning in haystack.warnings),
         **counted,
     )

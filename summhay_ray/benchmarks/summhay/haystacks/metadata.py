@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -29,8 +30,6 @@ DOCUMENTS_OF_PAPER = 100
 """Documents of each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
 _INSIGHT = ["haystack_id", "insight_id"]
-_BATCH = 100
-"""Number of haystacks whose gold documents are held as Python lists at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,6 @@ class HaystackMetadata:
     name: str
     domain: str
     n_documents: int
-    subtopics: tuple[Subtopic, ...]
     n_insights: tuple[int, ...]
     """Number of insights of each subtopic, in the order of `subtopics`."""
     released: tuple[str, ...]
@@ -49,12 +47,10 @@ class HaystackMetadata:
     warnings: tuple[str, ...]
     digest: str
     """sha256 (hex) of the source as stored (`source_bytes`)."""
-    marks: str
-    """`gold` as JSON text, which takes a tenth of the memory."""
+    packed: bytes
+    """Subtopics, gold documents and importance as compressed JSON, which takes a tenth of the memory."""
     by_grammar: bool = False
     """Whether the source says that `offline/writer` wrote its prose."""
-    importance: str = ""
-    """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
     facts: HaystackFacts | None = None
     """The facts about a mined haystack that were known when the run began."""
 
@@ -66,61 +62,75 @@ class HaystackMetadata:
         """
         return self.n_documents == DOCUMENTS_OF_PAPER and {*RELEASED_RETRIEVERS} <= {*self.released}
 
+    @property
+    def subtopics(self) -> tuple[Subtopic, ...]:
+        """See `Haystack.subtopics`. They are unpacked at each use."""
+        listed = enumerate(_unpack(self.packed)["subtopics"])
+        return tuple(Subtopic(haystack_id=self.haystack_id, position=position, **subtopic) for position, subtopic in listed)
+
+    @property
+    def marks(self) -> Mapping[str, Sequence[int] | None]:
+        """`gold` in JSON's types: insight -> sorted numbers."""
+        marks: dict[str, list[int] | None] = _unpack(self.packed)["gold"]
+        return marks
+
+    @property
+    def importance(self) -> Mapping[str, str]:
+        """Insight -> vital, okay or other; empty for a haystack whose insights are no nuggets."""
+        importance: dict[str, str] = _unpack(self.packed)["importance"]
+        return importance
+
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
-        marks = json.loads(self.marks).items()
-        return {insight_id: None if numbers is None else frozenset(numbers) for insight_id, numbers in marks}
+        return {insight_id: None if numbers is None else frozenset(numbers) for insight_id, numbers in self.marks.items()}
 
     def to_json(self) -> dict[str, Any]:
         """The metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("by_grammar", "importance", "facts"):
-            # Omitted when empty, so that metadata keeps the digest it had before this field existed.
-            if not content[name]:
-                del content[name]
-        if self.facts is not None:
-            content["facts"] = asdict(self.facts)
-        subtopics = [
-            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE and (name != "absent" or value)}
-            for subtopic in self.subtopics
-        ]
-        return {**content, "subtopics": subtopics}
+        facts = None if self.facts is None else asdict(self.facts)
+        return {**content, "packed": _unpack(self.packed), "facts": facts}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> HaystackMetadata:
         """Read what `to_json` wrote. Raises KeyError or TypeError for anything else."""
         listed = {name: tuple(written[name]) for name in ("n_insights", "released", "warnings")}
-        haystack_id = written["haystack_id"]
-        subtopics = tuple(
-            Subtopic(haystack_id=haystack_id, position=position, **subtopic)
-            for position, subtopic in enumerate(written["subtopics"])
-        )
-        facts = HaystackFacts(**written["facts"]) if "facts" in written else None
-        return cls(**{**written, **listed, "subtopics": subtopics, "facts": facts})
+        facts = None if written["facts"] is None else HaystackFacts(**written["facts"])
+        return cls(**{**written, **listed, "packed": _pack(**written["packed"]), "facts": facts})
 
 
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
     """The metadata of the haystack in a source."""
     haystack = source.haystack
-    gold = {insight_id: None if numbers is None else sorted(numbers) for insight_id, numbers in haystack.gold().items()}
     words = NUGGET_WEIGHTS["weighted"]
     importance = {one.insight_id: one.importance if one.importance in words else OTHER for one in haystack.insights}
     weighed = haystack.nuggets or any(one.importance for one in haystack.insights)
+    gold = {insight_id: None if numbers is None else sorted(numbers) for insight_id, numbers in haystack.gold().items()}
+    subtopics = [
+        {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in haystack.subtopics
+    ]
     return HaystackMetadata(
         haystack_id=haystack.haystack_id,
         name=haystack.name,
         domain=haystack.domain,
         n_documents=len(haystack.documents),
-        subtopics=haystack.subtopics,
         n_insights=tuple(len(haystack.insights_of(subtopic.subtopic_id)) for subtopic in haystack.subtopics),
         released=tuple(sorted({name for scores in haystack.released_scores.values() for name in scores})),
         warnings=source.warnings,
         digest=hashlib.sha256(source_bytes(source.raw)).hexdigest(),
-        marks=json.dumps(gold, separators=(",", ":")),
+        packed=_pack(subtopics, gold, importance if weighed else {}),
         by_grammar=source.by_grammar,
-        importance=json.dumps(importance, separators=(",", ":")) if weighed else "",
         facts=facts_of(source.raw),
     )
+
+
+def _pack(subtopics: Sequence[Any], gold: Mapping[str, Any], importance: Mapping[str, str]) -> bytes:
+    text = json.dumps({"subtopics": subtopics, "gold": gold, "importance": importance}, separators=(",", ":"))
+    return zlib.compress(text.encode("ascii"))
+
+
+def _unpack(packed: bytes) -> dict[str, Any]:
+    unpacked: dict[str, Any] = json.loads(zlib.decompress(packed))
+    return unpacked
 
 
 def source_bytes(raw: Mapping[str, Any]) -> bytes:
@@ -135,7 +145,7 @@ def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
 
 def keep_metadata(store: Store, metadata: Sequence[HaystackMetadata]) -> dict[str, Any]:
     """Put the metadata into the store as one object. Returns the fields of a run's record that name it and the sources."""
-    text = json.dumps([one.to_json() for one in metadata], ensure_ascii=True, separators=(",", ":"))
+    text = "\n".join(json.dumps(one.to_json(), separators=(",", ":")) for one in metadata)
     entries = [{"haystack_id": one.haystack_id, "name": one.name, "object": one.digest} for one in metadata]
     return {"haystacks": entries, _STORED: store.put_object(_STORED, text.encode("ascii"))}
 
@@ -169,20 +179,16 @@ def stored_metadata(store: Store, record: Mapping[str, Any]) -> Sequence[Haystac
     at a time."""
     if _STORED in record:
         with contextlib.suppress(ValueError, TypeError, KeyError):
-            return tuple(map(HaystackMetadata.from_json, json.loads(store.get_object(_STORED, record[_STORED]))))
+            lines = store.get_object(_STORED, record[_STORED]).splitlines()
+            return tuple(HaystackMetadata.from_json(json.loads(line)) for line in lines)
     return tuple(metadata_of(read_source(store, entry)) for entry in record["haystacks"])
 
 
-def gold_by_insight(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
+def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
     """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted; null: unknown."""
     schema: dict[str, Any] = {**dict.fromkeys(_INSIGHT, pl.String), "documents": pl.List(pl.Int64)}
-    frames = [pl.DataFrame(schema=schema)]
-    # As Python lists, the numbers of all haystacks would take ten times the memory.
-    for start in range(0, len(metadata), _BATCH):
-        some = metadata[start : start + _BATCH]
-        rows = [(one.haystack_id, *mark) for one in some for mark in json.loads(one.marks).items()]
-        frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
-    return pl.concat(frames)
+    rows = [(one.haystack_id, *mark) for one in metadata for mark in one.marks.items()]
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
@@ -191,23 +197,33 @@ def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
     for haystack in metadata:
         # Insights are listed query by query.
         queries = (one.subtopic_id for one, n in zip(haystack.subtopics, haystack.n_insights, strict=True) for _ in range(n))
-        nuggets = json.loads(haystack.importance or "{}").items()
+        nuggets = haystack.importance.items()
         rows += [(haystack.haystack_id, query, *nugget) for query, nugget in zip(queries, nuggets, strict=False)]
     return pl.DataFrame(
         rows, schema=dict.fromkeys(("haystack_id", "subtopic_id", "insight_id", "importance"), pl.String), orient="row"
     )
 
 
-def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
+def insights_with_gold(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[pl.DataFrame]:
+    """The run's insights in pieces, without their texts, with the `documents` of `gold_by_insight`."""
+    by_id = {one.haystack_id: one for one in metadata}
+    for piece in run.pieces("insights", ["haystack_id", "subtopic_id", "insight_id"]):
+        gold = gold_by_insight(by_id[one] for one in piece["haystack_id"].unique())
+        yield piece.select("haystack_id", "subtopic_id", "insight_id").join(gold, on=_INSIGHT)
+
+
+def gold_by_query(run: RunStore, metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
     """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
 
-    `gold`: `gold_by_insight` of the run's haystacks. Empty if no document has any; a subtopic without insights has no row.
+    Empty if no document has any; a subtopic without insights has no row.
     """
-    asked = ["haystack_id", "subtopic_id"]
     documents = pl.col("documents").explode().drop_nulls().unique().sort()
     # All insights of a haystack are in the same piece.
-    pieces = (piece.join(gold, on=_INSIGHT) for piece in run.pieces("insights", [*asked, "insight_id"]))
-    return pl.concat([marked.group_by(asked, maintain_order=True).agg(documents) for marked in pieces])
+    queries = (
+        piece.group_by("haystack_id", "subtopic_id", maintain_order=True).agg(documents)
+        for piece in insights_with_gold(run, metadata)
+    )
+    return pl.concat(queries)
 
 
 TABLES = (

@@ -365,7 +365,7 @@ def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> byte
 def haystack_warnings(haystacks: Haystacks) -> Sequence[str]:
     """Oddities of the haystacks, such as an insight that is in no document; limits of confidence in mined ones come first."""
     mined = [(one.name, one.facts) for one in haystacks.metadata]
-    known = health(mined, sum(len(one.subtopics) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
+    known = health(mined, sum(len(one.n_insights) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
     return [*(known.lines() if known else ()), *(warning for one in haystacks.metadata for warning in one.warnings)]
 
 

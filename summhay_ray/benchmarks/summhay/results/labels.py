@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judged_pieces, judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
@@ -179,8 +179,8 @@ Pairs = Mapping[tuple[str, str], Sequence[tuple[LabelledScore, LabelledScore | N
 """(judge, system) -> coverage and joint of each labelled judgment, and the number of judgments of its query."""
 
 
-def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
-    """The labels joined with the judges' scores. `gold_of`: haystack_id -> insight_id -> numbers of its documents.
+def label_pairs(run: RunStore, labels: Labels, metadata: Sequence[HaystackMetadata]) -> Pairs:
+    """The labels joined with the judges' scores.
 
     Raises UserError for a label of another run, and for a bullet that a summary does not have.
     """
@@ -188,11 +188,11 @@ def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
     for label in labels.rows:
         wanted[label.cell_id][label.insight_id] = label
     pairs: dict[tuple[str, str], list[tuple[LabelledScore, LabelledScore | None, int]]] = defaultdict(list)
-    seen = set()
+    seen, by_id = set(), {one.haystack_id: one for one in metadata}
     for piece, judged in judged_pieces(run, "judgments", judges_of(run)):
         for summary in BY_NAME["summaries"].records(piece.filter(pl.col("cell_id").is_in(list(wanted)))):
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
-            own, gold = wanted[summary.cell_id], gold_of(summary.haystack_id)
+            own, gold = wanted[summary.cell_id], by_id[summary.haystack_id].gold()
             for label in own.values():
                 if label.bullet is not None and label.bullet > len(summary.bullets):
                     bullets = f"the summary has bullets 1..{len(summary.bullets)}"

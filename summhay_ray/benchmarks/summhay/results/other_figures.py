@@ -12,7 +12,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
-from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, HaystackMetadata, gold_by_insight, gold_by_query
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, HaystackMetadata, gold_by_query
 from summhay_ray.benchmarks.summhay.results.judges import all_rows
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.errors import UserError
@@ -191,7 +191,7 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: 
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty and label in n_queries)
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
-    gold = gold_by_query(run, gold_by_insight(metadata))
+    gold = gold_by_query(run, metadata)
     asked = shown.join(gold, on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
     retrieved = _read_rankings(run, asked, whole, max(ks, default=0))
     return retrieval_table(retrieved, ks, {name: n_queries[name] for name in names}, whole)

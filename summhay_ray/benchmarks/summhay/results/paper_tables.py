@@ -14,7 +14,7 @@ import polars as pl
 from summhay_ray.benchmark import Chart, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.retrieval import retrieval_section
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_query, insights_with_gold, stored_metadata
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, mean_costs
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
@@ -237,7 +237,7 @@ def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: 
 
 def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """Recall and precision of the contexts against joint."""
-    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, gold_by_insight(metadata)).iter_rows()}
+    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, metadata).iter_rows()}
     by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for piece in run.pieces("contexts"):
         for row in piece.iter_rows(named=True):
@@ -352,7 +352,7 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
 
 def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
     """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
-    counts = _by_documents(run, result, judge, gold_by_insight(metadata))
+    counts = _by_documents(run, result, judge, metadata)
     if counts.height:
         labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
         counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
@@ -430,16 +430,16 @@ def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMet
     return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
 
-def _by_documents(run: RunStore, result: ScoreResult, judge: str, gold: pl.DataFrame) -> pl.DataFrame:
+def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
     """One row per model and bin of `_BINS`: the means, their floors and n. One piece of the scores is in memory at a time.
 
     A mean is taken over queries first, and over the columns (retriever and ordering) second. A query without some answers thus
-    does not shift a model's mean towards the columns that have them. `gold`: `gold_by_insight`.
+    does not shift a model's mean towards the columns that have them.
     """
     place, edge = ["haystack_id", "subtopic_id"], pl.lit(0)
     for number, (low, _) in enumerate(_BINS):
         edge = pl.when(pl.col("gold").list.len() >= low).then(number).otherwise(edge)
-    insights = run.table("insights").select(*place, "insight_id").join(gold, on=["haystack_id", "insight_id"])
+    insights = pl.concat(insights_with_gold(run, metadata))
     held = insights.rename({"documents": "gold"}).filter(pl.col("gold").list.len() > 0).with_columns(bin=edge)
     sizes = held.group_by(*place, "bin").agg(size=pl.len().cast(pl.Int64))
     in_query = insights.group_by(place).agg(whole=pl.len())

@@ -10,7 +10,7 @@ from typing import Any
 
 from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_query, stored_metadata
 from summhay_ray.benchmarks.summhay.results.compare import priced_summaries
 from summhay_ray.benchmarks.summhay.results.explain import calls_of_cell, names_of_cell
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, judging_ids
@@ -89,7 +89,7 @@ class _SampleMaker:
             (haystack.haystack_id, topic.subtopic_id): topic for haystack in metadata for topic in haystack.subtopics
         }
         self._gold = {haystack.haystack_id: haystack.gold() for haystack in metadata}
-        self._wanted = {row[:2]: row[2] for row in gold_by_query(run, gold_by_insight(metadata)).iter_rows()}
+        self._wanted = {row[:2]: row[2] for row in gold_by_query(run, metadata).iter_rows()}
         place = ("haystack_id", "subtopic_id", "retriever", "ordering", "context_id")
         rows = (row for piece in run.pieces("contexts") for row in piece.select(place).iter_rows())
         self._contexts = {row[:4]: row[4] for row in rows}

@@ -28,7 +28,7 @@ from summhay_ray.benchmarks.summhay.results import judges as judging
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE, Health, health
-from summhay_ray.records import Failure, Gold, Score
+from summhay_ray.records import Failure, Score
 from summhay_ray.sections import Section
 
 SYSTEM = ("system", "retriever", "ordering", "model")
@@ -245,7 +245,7 @@ def score_run(
     pooled, by_query = (scorer.pooled(weighting) for weighting in metrics.WEIGHTINGS)
     over_systems = dict[str, metrics.Corrected]()
     if labels is not None:
-        pairs = label_pairs(run, labels, _gold_of(metadata))
+        pairs = label_pairs(run, labels, metadata)
         pooled, by_query = labelled_scores(pooled, pairs), labelled_scores(by_query, pairs)
         over_systems = pooled_over_systems(by_query, pairs, of_record)
     queries = metrics.query_means(scorer.sums)
@@ -266,12 +266,6 @@ def score_run(
         n_labels=0 if labels is None else len(labels.rows),
         labelled_mean=over_systems,
     )
-
-
-def _gold_of(metadata: Sequence[HaystackMetadata]) -> Callable[[str], Gold]:
-    """haystack_id -> its gold documents. Few haystacks are asked for."""
-    by_id = {haystack.haystack_id: haystack for haystack in metadata}
-    return functools.cache(lambda haystack_id: by_id[haystack_id].gold())
 
 
 def _scorer(
@@ -298,11 +292,13 @@ def _scorer(
         combos = grid.systems.items()
         expected_systems = {(system, combo[0], combo[1], models[combo[2]]): grid.spec.repeats for combo, system in combos}
     systems = expected_systems, scored_by
-    kinds, gold = _kinds(metadata, systems, summaries), gold_by_insight(metadata)
-    gold_of, names, on = _gold_of(metadata), (*_TEXT, "insight_id", *metrics.VALUES), [*CLUSTER, "insight_id"]
+    kinds, by_id = _kinds(metadata, systems, summaries), {one.haystack_id: one for one in metadata}
+    names, on = (*_TEXT, "insight_id", *metrics.VALUES), [*CLUSTER, "insight_id"]
     nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Failure]]:
+        # The gold documents of all haystacks at once would take much memory.
+        gold = gold_by_insight(by_id[one] for one in mine["haystack_id"].unique())
         scores, odd = metrics.score_columns(mine, judged, gold, compat)
         said = _cast(mine, kinds, _SUMMARY)
         judge = _cast(judged, kinds, ("judge",)).with_columns(judged["insight_id"])
@@ -312,7 +308,7 @@ def _scorer(
         for summary in BY_NAME["summaries"].records(mine[odd]):
             system = [getattr(summary, name) for name in SYSTEM]
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
-            for row in metrics.score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
+            for row in metrics.score_summary(rows, summary.bullets, by_id[summary.haystack_id].gold(), compat):
                 if isinstance(row, Score):
                     place = (row.judge, summary.haystack_id, summary.subtopic_id, row.insight_id)
                     one_by_one.append((*system, *place, *(getattr(row, name) for name in metrics.VALUES)))
