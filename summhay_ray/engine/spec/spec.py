@@ -449,6 +449,8 @@ class Spec(Strict):
         """
         file = Path(path)
         is_json = file.suffix.lower() == ".json"
+        if file.is_dir():
+            raise SpecError(f"{path}: is a folder; give the path of a spec (YAML), which summhay init writes")
         try:
             text = (read_json(file) if is_json else read_file(file, MAX_MB)).decode("utf-8")
             loaded = _json(text) if is_json else load(text)
