@@ -38,8 +38,12 @@ _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 """Letters of scripts without spaces between words: a word ends where its script does."""
 _REPEATED = 4
 """Documents are about a phrase that each of them has this many times, on average."""
+_LIFT = 3
+"""Documents are about a name that each of them has at least three times as often as others do."""
 _SAMPLE, _FEW_READ, _LONGEST_READ = 20, 4, 100_000
 """How many of all documents, how many of a subtopic's, and how many characters of each are searched for its phrases."""
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*\w(?: [A-Z][\w-]*\w)*(?= [a-z]|[,.;:)])")
+"""A name within a sentence."""
 _PLACE = re.compile(r"\bin ([A-Z][a-z]+(?: [A-Z][a-z]+)?)\b")
 
 
@@ -62,13 +66,13 @@ def group_insights(
     """Subtopics of at most `LARGEST` insights that share documents or a noun phrase, largest first; an insight that shares none
     is its own subtopic. `documents`: the documents of each insight, if known. `texts`: the texts of all documents, if known."""
     read = _Read(insights, documents, texts)
-    used: set[str] = set()
+    used: list[tuple[str, ...]] = []
     made = []
     for keys, places in _groups(read):
         said = [insights[place] for place in places]
         about = functools.partial(read.is_about, places=places)
         if len(places) > 1 or not read.english:
-            names = sorted((read.shown[key] for key in keys), key=lambda name: not about(name))
+            names = read.names_of(keys, places)
             asked = _asked(names, said, read.naming, read.english, about)
         else:
             names = [read.shown[key] for key in keys if read.naming.value(read.shown[key]) >= 1]
@@ -132,10 +136,33 @@ class _Read:
         if not self._texts or not compound or self.naming.value(written) < 1 or " of " in written:
             return False
         written = written.lower().rstrip("s")
-        own = sorted(frozenset().union(*(self._documents[place] for place in places)))[:_FEW_READ]
+        own = self._shared_documents(places)
         others = sum(written in self._lower(document) for document in self._sample)
         counted = sum(min(self._lower(document).count(written), 2 * _REPEATED) for document in own)
         return 2 * others <= len(self._sample) and counted >= _REPEATED * len(own)
+
+    def _shared_documents(self, places: Sequence[int]) -> list[int]:
+        """Some documents of the insights at these places: those that most of them share."""
+        held = Counter(document for place in places for document in sorted(self._documents[place]))
+        return [document for document, _ in held.most_common(_FEW_READ)]
+
+    def names_of(self, keys: Sequence[Key], places: Sequence[int]) -> list[str]:
+        """What to ask about the insights at these places, best first: phrases (given as `keys`) that their documents are about,
+        from those that most of the insights have on; names that these documents repeat; then the other phrases."""
+        listed = [(self.shown[key], 2 * sum(key in self.phrases[place] for place in places) > len(places)) for key in keys]
+        about = [name for name, _ in listed if self.is_about(name, places)]
+        shared = [name for name, most in listed if most and name in about]
+        own = self._shared_documents(places) if self._texts and self.english else []
+        named = [Counter(_NAME.findall(self._texts[document][:_LONGEST_READ])) for document in own]
+        counted = {name: min(found[name] for found in named) for name in named[0]} if named else {}
+        lift = {name: n / (1 + self._mean_count(name)) for name, n in counted.items() if n >= _LIFT}
+        repeated = [name for name in sorted(lift, key=lift.__getitem__, reverse=True) if lift[name] >= _LIFT]
+        return list(dict.fromkeys([*shared, *about, *repeated, *(name for name, _ in listed)]))
+
+    def _mean_count(self, name: str) -> float:
+        """How often a name is in a document, on average."""
+        name = name.lower()
+        return sum(self._lower(document).count(name) for document in self._sample) / max(1, len(self._sample))
 
     def by_documents(self, left: Collection[int]) -> Iterator[list[int]]:
         """Groups of insights that the same few documents state: reports of one incident, versions of one proposal. The caller
@@ -212,14 +239,19 @@ def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
         heapq.heappush(waiting, (rank(key), key))
 
 
-def _first(asked: Iterable[questions.Question], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
-    """The first question that reveals none of the insights and that no other subtopic has, after what it is about."""
+def _first(asked: Iterable[questions.Question], texts: Sequence[str], topic: str, used: list[tuple[str, ...]]) -> tuple[str, str]:
+    """The first question that reveals none of the insights and that no other subtopic's has in more words, after what it is
+    about."""
     first = ("", "")
     for question in asked:
         query = f"{question.text}?"
         first = first if first[1] else (question.subject, query)
-        if query not in used and not any(leak(query, text, f"{topic} {question.known}").found for text in texts):
-            used.add(query)
+        reading = read_words(query)
+        words = (*sorted(reading.numbers), *reading.roots)
+        if not any(words[-1:] == other[-1:] and set(words) <= set(other) for other in used) and not any(
+            leak(query, text, f"{topic} {question.known}").found for text in texts
+        ):
+            used.append(words)
             return question.subject, query
     return first
 
