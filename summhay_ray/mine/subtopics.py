@@ -9,8 +9,8 @@ import functools
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from summhay_ray.mine import questions
@@ -66,19 +66,28 @@ def group_insights(
     """Subtopics of at most `LARGEST` insights that share documents or a noun phrase, largest first; an insight that shares none
     is its own subtopic. `documents`: the documents of each insight, if known. `texts`: the texts of all documents, if known."""
     read = _Read(insights, documents, texts)
-    used: list[tuple[str, ...]] = []
-    made = []
+    made: list[Grouped] = []
+    known: list[tuple[str, ...]] = []
+    """The words of each query."""
     for keys, places in _groups(read):
-        said = [insights[place] for place in places]
-        about = functools.partial(read.is_about, places=places)
-        if len(places) > 1 or not read.english:
-            names = read.names_of(keys, places)
-            asked = _asked(names, said, read.naming, read.english, about)
+        first: questions.Question | None = None
+        for question in chain(_of_group(read, keys, places), _plain(insights[places[0]], topic)):
+            first = first or question
+            reading = read_words(question.text)
+            words = (*reading.roots, *sorted(reading.numbers))
+            same = next((at for at, other in enumerate(known) if words[-1:] == other[-1:] and set(words) <= set(other)), None)
+            joins = same is not None and set(words) == set(known[same]) and len(made[same].places) + len(places) <= LARGEST
+            said = f"{topic} {question.known}"
+            if (same is None or joins) and not any(leak(question.text, insights[place], said).found for place in places):
+                break
         else:
-            names = [read.shown[key] for key in keys if read.naming.value(read.shown[key]) >= 1]
-            known = (questions.Question(name, questions.KNOWN.format(with_article(name)), name) for name in names)
-            asked = chain(questions.ask(said[0], read.naming, about), known)
-        made.append(Grouped(*_first(chain(asked, _plain(said[0], topic)), said, topic, used), tuple(places)))
+            question, same = first or questions.Question(topic, questions.KNOWN.format(topic), topic), None
+        if same is not None:
+            # Insights that answer one question are of one subtopic.
+            made[same] = replace(made[same], places=(*made[same].places, *places))
+            continue
+        known.append(words)
+        made.append(Grouped(question.subject, f"{question.text}?", tuple(places)))
     return made
 
 
@@ -87,7 +96,7 @@ class _Read:
 
     def __init__(self, insights: Sequence[str], documents: Sequence[Collection[int]], texts: Sequence[str]) -> None:
         self._documents = [frozenset(found) for found in documents] or [frozenset[int]()] * len(insights)
-        self._texts = texts
+        self.insights, self._texts = insights, texts
         self._sample = range(0, len(texts), max(1, len(texts) // _SAMPLE))
         self._lower = functools.cache(lambda document: texts[document][:_LONGEST_READ].lower())
         self.english = language_of(insights) == "english"
@@ -186,6 +195,18 @@ class _Read:
                 yield sorted(same[:LARGEST])
 
 
+def _of_group(read: _Read, keys: Sequence[Key], places: Sequence[int]) -> Iterator[questions.Question]:
+    """The questions that the insights at these places answer, best first. `keys`: their phrases, most telling first."""
+    said = [read.insights[place] for place in places]
+    about = functools.partial(read.is_about, places=places)
+    if len(places) > 1 or not read.english:
+        yield from _asked(read.names_of(keys, places), said, read.naming, read.english, about)
+        return
+    yield from questions.ask(said[0], read.naming, about)
+    for name in (read.shown[key] for key in keys if read.naming.value(read.shown[key]) >= 1):
+        yield questions.Question(name, questions.KNOWN.format(with_article(name)), name)
+
+
 def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
     """(The phrases, most telling first; the insights) of each group, largest first."""
     left = dict.fromkeys(range(len(read.phrases)))
@@ -237,23 +258,6 @@ def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
         for place in places:
             remaining.subtract(found[place].keys() & usable)
         heapq.heappush(waiting, (rank(key), key))
-
-
-def _first(asked: Iterable[questions.Question], texts: Sequence[str], topic: str, used: list[tuple[str, ...]]) -> tuple[str, str]:
-    """The first question that reveals none of the insights and that no other subtopic's has in more words, after what it is
-    about."""
-    first = ("", "")
-    for question in asked:
-        query = f"{question.text}?"
-        first = first if first[1] else (question.subject, query)
-        reading = read_words(query)
-        words = (*sorted(reading.numbers), *reading.roots)
-        if not any(words[-1:] == other[-1:] and set(words) <= set(other) for other in used) and not any(
-            leak(query, text, f"{topic} {question.known}").found for text in texts
-        ):
-            used.append(words)
-            return question.subject, query
-    return first
 
 
 def _plain(text: str, topic: str) -> Iterator[questions.Question]:
