@@ -1,7 +1,7 @@
 """Whether a window of a document states a candidate, or only shares most of its words.
 
 A document is evidence only if it has the candidate's names, and its window has the candidate's numbers, contradicts none of them,
-and does not put what one of the documents is about in the place of another word.
+does not put what one of the documents is about in the place of another word, and has enough of what is said about the names.
 """
 
 import difflib
@@ -20,6 +20,9 @@ from summhay_ray.text import find_contradictions
 FRAME, SLOT = 0.75, 3
 """Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
 consecutive words in which they differ."""
+SAID = 0.35
+"""Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
+what is said about it."""
 WHOLE = 7
 """A statement of at most this number of words and numbers is stated only where all of them are."""
 
@@ -31,6 +34,9 @@ def stating(of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_]) -
     own = read_words(text)
     # A claim is worded by a model, other than the documents.
     is_short = len({*own.roots, *own.numbers}) <= WHOLE and not of.passages[candidate.sentence] % 2
+    named = set(itertools.chain(*own.names))
+    said_of_them = {word: of.weight(word) for word in own.roots if word not in named}
+    least = SAID * sum(said_of_them.values()) - (1 - SAID) * sum(of.weight(f"#{number}") for number in own.numbers)
     kept = np.zeros(said.size, dtype=bool)
     for row in np.flatnonzero(said).tolist():
         window = candidate.window(of, row)
@@ -41,12 +47,14 @@ def stating(of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_]) -
         document = int(of.documents[candidate.firsts[row]])
         if own.numbers - reading.numbers - reading.loose:
             continue
-        named = all(any(of.count(word, document) for word in name) for name in own.names)
-        if not named and lacks_a_fact(window, text):
+        has_names = all(any(of.count(word, document) for word in name) for name in own.names)
+        if not has_names and lacks_a_fact(window, text):
+            continue
+        if sum(weight for word, weight in said_of_them.items() if word in reading.roots) < least:
             continue
         if is_short and not set(own.roots) <= set(reading.roots):
             continue
-        one = _Worded(own.roots, frozenset(itertools.chain(*own.names)), int(of.documents[candidate.sentence]))
+        one = _Worded(own.roots, frozenset(named), int(of.documents[candidate.sentence]))
         other = _Worded(reading.roots, frozenset(itertools.chain(*reading.names)), document)
         kept[row] = not _about_another(of, one, other) and not find_contradictions(text, window)
     return kept
