@@ -166,7 +166,8 @@ class _Read:
         counted = {name: min(found[name] for found in named) for name in named[0]} if named else {}
         lift = {name: n / (1 + self._mean_count(name)) for name, n in counted.items() if n >= _LIFT}
         repeated = [name for name in sorted(lift, key=lift.__getitem__, reverse=True) if lift[name] >= _LIFT]
-        return list(dict.fromkeys([*shared, *about, *repeated, *(name for name, _ in listed)]))
+        others = sorted((name for name, _ in listed), key=lambda name: self.naming.value(name) < _STRONG)
+        return list(dict.fromkeys([*shared, *about, *repeated, *others]))
 
     def _mean_count(self, name: str) -> float:
         """How often a name is in a document, on average."""
@@ -298,7 +299,7 @@ def _asked(
                 yield asked
     written = sorted((phrase for text in texts for phrase in phrases(text, naming)), key=len) if english else []
     own = [one for text in texts for one in questions.ask(text, naming, about)] if english else []
-    for subject in [*(name for name in names if naming.value(name) >= _STRONG or about(name)), *names]:
+    for subject in names:
         whole = re.compile(rf"\b(?:the|an?|[A-Z]\S*) (?:\S+ )?(?i:{re.escape(subject)})$")
         named = next((re.sub("^an? ", "the ", found[0]) for one in written if (found := whole.search(one))), "")
         uncountable = re.search("(?:tion|ity|ness|ment|ance|ence|ware)$", subject)
