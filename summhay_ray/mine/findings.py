@@ -95,7 +95,7 @@ _PREPOSITIONS = word_set("""
     outside per regarding throughout toward towards underneath unlike upon versus via within
     """)
 """Prepositions that are no function words."""
-_NO_SUBJECT = _PREPOSITIONS | FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now")
+_NO_SUBJECT = _PREPOSITIONS | FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now") | {"last"}
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
 _GOVERNED = word_set("""
     a an the this that these those its his her their our my your it them us him to as all both each every no any some many several
@@ -107,6 +107,8 @@ _TO = word_set(
 )
 """Verbs before `to`: other words are nouns there ("changes to the structure")."""
 _PAST = re.compile(r"..ed$")
+_CAUSES = word_set("help helps helped helping let lets letting make makes made making")
+"""Verbs before an object and a base: "that helps users meet the rules"."""
 _ASIDE = 4
 """Words after which a comma may end an aside about the subject: "The bank, founded in 1983, played a role"."""
 _ASIDE_FIRST = re.compile(r", (?!had|have|has|is|are|was|were|will|and|or|but|\w+ed\b)\w")
@@ -161,7 +163,9 @@ _DEPENDS = re.compile(
 )
 """Beginnings of what only follows from the sentence before."""
 _GOES_ON = re.compile(
-    r"^(?:additionally|furthermore|moreover|however|also|but|and|or|nevertheless|nonetheless|finally|besides|in addition)\b", re.I
+    r"^(?:additionally|furthermore|moreover|however|also|but|and|or|nevertheless|nonetheless|finally|besides|in addition"
+    r"|as (?:mentioned|noted|described|discussed|stated|reported|explained))\b",
+    re.IGNORECASE,
 )
 """Beginnings of what is added to the sentence before."""
 _ELSEWHERE = re.compile(
@@ -220,7 +224,8 @@ _NOTHING = re.compile(
     r"(?:taken|curated|provided|edited|written|prepared)\b"
     r"|\b(?:gave|gives|give|provided|provides|presented|shared|shares) (?:an?|the|some) (?:\w+ )?"
     r"(?:overview|update|summary|status|introduction|presentation)\b"
-    r"|\b(?:discuss(?:ed|es|ion of)|talked about) (?:the|this|that) (?:issue|topic|pr|matter|item)s?\b"
+    r"|^(?:[\w’'-]+ ){0,6}(?:discuss(?:ed|es)?|talked about)\b"
+    r"(?!.*\b(?:\w+ed to|and \w+ed|that|will|should|must|needs?|because|concern(?:s|ed))\b)"
     r"|\b(?:meeting|call) (?:(?:was|is|has been) )?cancell?ed\b"
     r"|\bnext (?:\w+ )?(?:meeting|call)\b|\b(?:from|to|on|off) (?:the |our )?agenda\b|\baction items?\b"
     r"|^(?:(?:the|our|that) )?(?:dates?|sessions?|meetings?|calls?|choices?|questions?|deadlines?|links?|slides|recordings?) "
@@ -233,7 +238,8 @@ _SPOKEN = re.compile(
     r"|\b(?:everyone|everybody|folks|guys|you know|kind of|sort of|sounds? (?:good|like))\b",
     re.IGNORECASE,
 )
-_LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_GOES_ON, 0.6))
+_OURSELVES = re.compile(r"\b(?:[Ww]e|us|[Oo]urs?)\b")
+_LESSER = ((_PERSONAL, 0.3), (_OURSELVES, 0.6), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_GOES_ON, 0.6))
 """Signs that make any statement less of a finding, with their factors."""
 _LABEL = re.compile(
     r"^(?:\[[^\[\]]{1,40}\] ?)+|^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
@@ -369,6 +375,9 @@ def finite_verb(text: str) -> re.Match[str] | None:
             continue
         if word in _UNCHANGED and following in _ARTICLES:
             return found[place]
+        if following == "by" and re.match(r"the |[A-Z]", text[found[place].end() + len(" by ") :]):
+            # "Last modified by Ann": a participle.
+            continue
         if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
             return found[place]
         if not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
@@ -377,6 +386,7 @@ def finite_verb(text: str) -> re.Match[str] | None:
         plural = aside or last in _SUBJECTS or (last.endswith("s") and not last.endswith("ss"))
         if third and following == "to" and word not in _TO:
             continue
-        if (third and (governs or word in _THIRDS)) or (plural and not third and (governs or word in _BASES)):
+        plural = plural and not (third or word.endswith("ing") or _CAUSES.intersection(map(str.lower, tokens[place - 3 : place])))
+        if (third and (governs or word in _THIRDS)) or (plural and ((governs and following != "to") or word in _BASES)):
             return found[place]
     return None

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from summhay_ray.mine.insights import Compared, Comparing, Evidence, Mined, find_insights
+from summhay_ray.mine.comparing import Compared, Comparing
+from summhay_ray.mine.insights import Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
 from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements, language_of
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose

@@ -28,9 +28,10 @@ _BROAD_WORDS = """
 """
 BROAD = frozenset(_BROAD_WORDS.split())
 """Words that many unrelated statements share."""
-_DATES = (
-    "monday tuesday wednesday thursday friday saturday sunday mondays fridays utc gmt cet cest est edt pst pdt jst today moreover"
-)
+_DATES = """
+    monday tuesday wednesday thursday friday saturday sunday mondays fridays utc gmt cet cest est edt pst pdt jst today moreover
+    jan feb mar apr jun jul aug sep sept oct nov dec
+"""
 VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTHS)))
 """Words that do not name a subject on their own."""
 BREAKS = word_set("""
@@ -71,6 +72,8 @@ _DETERMINED = re.compile(
 )
 _SUBORDINATE = re.compile(r"\b(?:as|when|while|if|because|since|once|until|unless|where|that) (?:(?:the|an?|its|their) )?$", re.I)
 """Words before the subject of a clause: in "as the dust settles" the last word is a verb."""
+_VERSION = re.compile(r"[vV]\d+(?:\.|$)")
+"""A version, which names nothing without its product."""
 MOST_WORDS, FEWEST = 14, 1.5
 """Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
 
@@ -85,7 +88,7 @@ class Naming:
 
     def is_name(self, word: str) -> bool:
         """Whether a word is a name: usually capitalized, or with capitals or digits inside."""
-        return word.lower() in self.proper or bool(re.search(r"\w[A-Z\d]|\w[._]\w", word))
+        return word.lower() in self.proper or bool(re.search(r"\w[A-Z\d]|\w[._]\w", word) and not _VERSION.match(word))
 
     def value(self, phrase: str) -> float:
         """How much a phrase names: 2 for each name, 1 for each noun, half for a word that many subjects share."""
@@ -93,8 +96,9 @@ class Naming:
         for word in dict.fromkeys(WORD.findall(phrase)):
             word = re.sub(r"['’]s$", "", word)
             lower = word.lower()
-            if lower in FUNCTION_WORDS or lower in BREAKS or not lower[:1].isalpha():
-                value += 2 if lower[:1].isdigit() and value and (last not in VAGUE or "." in lower) else 0
+            numbered = lower[:1].isdigit() or _VERSION.match(lower)
+            if lower in FUNCTION_WORDS or lower in BREAKS or numbered or not lower[:1].isalpha():
+                value += 2 if numbered and value and (last not in VAGUE or "." in lower) else 0
             elif lower in self.common or lower in VAGUE or lower in BROAD:
                 value += 0.5
             else:

@@ -202,6 +202,10 @@ class Statements:
         first, last = np.searchsorted(self.posted(self._places[word]), span).tolist()
         return int(last - first)
 
+    def weight(self, word: str) -> float:
+        """Weight of a word, given by its root, or of a number (`#1025`)."""
+        return float(self.weights[self._places[word]]) if word in self._places else 0.0
+
     def is_about(self, document: int, word: str) -> bool:
         """Whether several sentences of a document have a word, given by its root, but few documents do."""
         rare = word in self._places and self.weights[self._places[word]] >= math.log(1 / _SUBJECT_OF)

@@ -9,8 +9,8 @@ import functools
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from summhay_ray.mine import questions
@@ -38,8 +38,12 @@ _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 """Letters of scripts without spaces between words: a word ends where its script does."""
 _REPEATED = 4
 """Documents are about a phrase that each of them has this many times, on average."""
+_LIFT = 3
+"""Documents are about a name that each of them has at least three times as often as others do."""
 _SAMPLE, _FEW_READ, _LONGEST_READ = 20, 4, 100_000
 """How many of all documents, how many of a subtopic's, and how many characters of each are searched for its phrases."""
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*\w(?: [A-Z][\w-]*\w)*(?= [a-z]|[,.;:)])")
+"""A name within a sentence."""
 _PLACE = re.compile(r"\bin ([A-Z][a-z]+(?: [A-Z][a-z]+)?)\b")
 
 
@@ -62,19 +66,28 @@ def group_insights(
     """Subtopics of at most `LARGEST` insights that share documents or a noun phrase, largest first; an insight that shares none
     is its own subtopic. `documents`: the documents of each insight, if known. `texts`: the texts of all documents, if known."""
     read = _Read(insights, documents, texts)
-    used: set[str] = set()
-    made = []
+    made: list[Grouped] = []
+    known: list[tuple[str, ...]] = []
+    """The words of each query."""
     for keys, places in _groups(read):
-        said = [insights[place] for place in places]
-        about = functools.partial(read.is_about, places=places)
-        if len(places) > 1 or not read.english:
-            names = sorted((read.shown[key] for key in keys), key=lambda name: not about(name))
-            asked = _asked(names, said, read.naming, read.english, about)
+        first: questions.Question | None = None
+        for question in chain(_of_group(read, keys, places), _plain(insights[places[0]], topic)):
+            first = first or question
+            reading = read_words(question.text)
+            words = (*reading.roots, *sorted(reading.numbers))
+            same = next((at for at, other in enumerate(known) if words[-1:] == other[-1:] and set(words) <= set(other)), None)
+            joins = same is not None and set(words) == set(known[same]) and len(made[same].places) + len(places) <= LARGEST
+            said = f"{topic} {question.known}"
+            if (same is None or joins) and not any(leak(question.text, insights[place], said).found for place in places):
+                break
         else:
-            names = [read.shown[key] for key in keys if read.naming.value(read.shown[key]) >= 1]
-            known = (questions.Question(name, questions.KNOWN.format(with_article(name)), name) for name in names)
-            asked = chain(questions.ask(said[0], read.naming, about), known)
-        made.append(Grouped(*_first(chain(asked, _plain(said[0], topic)), said, topic, used), tuple(places)))
+            question, same = first or questions.Question(topic, questions.KNOWN.format(topic), topic), None
+        if same is not None:
+            # Insights that answer one question are of one subtopic.
+            made[same] = replace(made[same], places=(*made[same].places, *places))
+            continue
+        known.append(words)
+        made.append(Grouped(question.subject, f"{question.text}?", tuple(places)))
     return made
 
 
@@ -83,7 +96,7 @@ class _Read:
 
     def __init__(self, insights: Sequence[str], documents: Sequence[Collection[int]], texts: Sequence[str]) -> None:
         self._documents = [frozenset(found) for found in documents] or [frozenset[int]()] * len(insights)
-        self._texts = texts
+        self.insights, self._texts = insights, texts
         self._sample = range(0, len(texts), max(1, len(texts) // _SAMPLE))
         self._lower = functools.cache(lambda document: texts[document][:_LONGEST_READ].lower())
         self.english = language_of(insights) == "english"
@@ -132,10 +145,34 @@ class _Read:
         if not self._texts or not compound or self.naming.value(written) < 1 or " of " in written:
             return False
         written = written.lower().rstrip("s")
-        own = sorted(frozenset().union(*(self._documents[place] for place in places)))[:_FEW_READ]
+        own = self._shared_documents(places)
         others = sum(written in self._lower(document) for document in self._sample)
         counted = sum(min(self._lower(document).count(written), 2 * _REPEATED) for document in own)
         return 2 * others <= len(self._sample) and counted >= _REPEATED * len(own)
+
+    def _shared_documents(self, places: Sequence[int]) -> list[int]:
+        """Some documents of the insights at these places: those that most of them share."""
+        held = Counter(document for place in places for document in sorted(self._documents[place]))
+        return [document for document, _ in held.most_common(_FEW_READ)]
+
+    def names_of(self, keys: Sequence[Key], places: Sequence[int]) -> list[str]:
+        """What to ask about the insights at these places, best first: phrases (given as `keys`) that their documents are about,
+        from those that most of the insights have on; names that these documents repeat; then the other phrases."""
+        listed = [(self.shown[key], 2 * sum(key in self.phrases[place] for place in places) > len(places)) for key in keys]
+        about = [name for name, _ in listed if self.is_about(name, places)]
+        shared = [name for name, most in listed if most and name in about]
+        own = self._shared_documents(places) if self._texts and self.english else []
+        named = [Counter(_NAME.findall(self._texts[document][:_LONGEST_READ])) for document in own]
+        counted = {name: min(found[name] for found in named) for name in named[0]} if named else {}
+        lift = {name: n / (1 + self._mean_count(name)) for name, n in counted.items() if n >= _LIFT}
+        repeated = [name for name in sorted(lift, key=lift.__getitem__, reverse=True) if lift[name] >= _LIFT]
+        others = sorted((name for name, _ in listed), key=lambda name: self.naming.value(name) < _STRONG)
+        return list(dict.fromkeys([*shared, *about, *repeated, *others]))
+
+    def _mean_count(self, name: str) -> float:
+        """How often a name is in a document, on average."""
+        name = name.lower()
+        return sum(self._lower(document).count(name) for document in self._sample) / max(1, len(self._sample))
 
     def by_documents(self, left: Collection[int]) -> Iterator[list[int]]:
         """Groups of insights that the same few documents state: reports of one incident, versions of one proposal. The caller
@@ -157,6 +194,18 @@ class _Read:
                 same.sort(key=lambda one: (one != place, -len(own & self.roots[one]), one))
             if len(same) > 1:
                 yield sorted(same[:LARGEST])
+
+
+def _of_group(read: _Read, keys: Sequence[Key], places: Sequence[int]) -> Iterator[questions.Question]:
+    """The questions that the insights at these places answer, best first. `keys`: their phrases, most telling first."""
+    said = [read.insights[place] for place in places]
+    about = functools.partial(read.is_about, places=places)
+    if len(places) > 1 or not read.english:
+        yield from _asked(read.names_of(keys, places), said, read.naming, read.english, about)
+        return
+    yield from questions.ask(said[0], read.naming, about)
+    for name in (read.shown[key] for key in keys if read.naming.value(read.shown[key]) >= 1):
+        yield questions.Question(name, questions.KNOWN.format(with_article(name)), name)
 
 
 def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
@@ -212,18 +261,6 @@ def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
         heapq.heappush(waiting, (rank(key), key))
 
 
-def _first(asked: Iterable[questions.Question], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
-    """The first question that reveals none of the insights and that no other subtopic has, after what it is about."""
-    first = ("", "")
-    for question in asked:
-        query = f"{question.text}?"
-        first = first if first[1] else (question.subject, query)
-        if query not in used and not any(leak(query, text, f"{topic} {question.known}").found for text in texts):
-            used.add(query)
-            return question.subject, query
-    return first
-
-
 def _plain(text: str, topic: str) -> Iterator[questions.Question]:
     """Plain questions: about the words with which a statement begins, and about the topic."""
     words = text.split()
@@ -262,7 +299,7 @@ def _asked(
                 yield asked
     written = sorted((phrase for text in texts for phrase in phrases(text, naming)), key=len) if english else []
     own = [one for text in texts for one in questions.ask(text, naming, about)] if english else []
-    for subject in [*(name for name in names if naming.value(name) >= _STRONG or about(name)), *names]:
+    for subject in names:
         whole = re.compile(rf"\b(?:the|an?|[A-Z]\S*) (?:\S+ )?(?i:{re.escape(subject)})$")
         named = next((re.sub("^an? ", "the ", found[0]) for one in written if (found := whole.search(one))), "")
         uncountable = re.search("(?:tion|ity|ness|ment|ance|ence|ware)$", subject)

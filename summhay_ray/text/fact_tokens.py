@@ -1,6 +1,7 @@
 """The tokens of a sentence: dates, times of day, labels, numbers, words with their roots, and marks."""
 
 import datetime
+import functools
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -56,8 +57,13 @@ WEEKDAYS = {name: place for place, name in enumerate(_WEEKDAY_NAMES.split())}
 _MONTH = "(?:" + "|".join(sorted(MONTH_NUMBERS, key=len, reverse=True)) + r")(?![^\W\d_])\.?"
 _DAY = r"(?<!\d)\d{1,2}(?:st|nd|rd|th|er|º|\.)?(?![\d%])"
 _DAYS = rf"{_DAY}(?:\s?(?:-|–|—|to|and|&|bis|al?)\s?{_DAY})?"
-_TOKEN = re.compile(
-    rf"""
+_PLAIN = rf"""
+      (?P<word>(?:[^\W\d_]\.){{2,}}|[^\W\d_{UNSPACED}](?:[A-Za-z\d]+|[^\W_{UNSPACED}]|['’](?=[^\W\d_]))*)
+    | (?P<char>[{UNSPACED}])
+    | (?P<sign>[$€£¥₹%‰~<>≥≤])
+    | (?P<mark>[^\w\s])
+    """
+_NUMERIC = rf"""
       (?P<iso>(?<![\d-])\d{{4}}(?P<sep>[-/.])\d{{1,2}}(?P=sep)\d{{1,2}}(?![\d-]))
     | (?P<slashed>(?<![\d/.-])\d{{1,2}}(?:/\d{{1,2}}/(?:\d{{4}}|\d\d)|(?P<dot>[.-])\d{{1,2}}(?P=dot)\d{{4}})(?![\d/-]))
     | (?P<wide>\d{{4}}\s?[年년]\s?(?:\d{{1,2}}\s?[月월]\s?(?:\d{{1,2}}\s?[日일])?)?)
@@ -68,13 +74,11 @@ _TOKEN = re.compile(
         | (?<![\d:.,])1?\d(?:\.[0-5]\d)?\s?[ap]\.?m\b\.? | (?<!\d)(?:[01]?\d|2[0-3])h[0-5]\d(?!\d))
     | (?P<label>(?<![\w.])[^\W\d_]{{1,5}}-?\d+(?:\.\d+)*(?!\w) | (?<![\w.])\d+(?:\.\d+){{2,}}(?![\w.,]*\d))
     | (?P<number>(?<![\d.,])\d{{1,3}}(?:[ \u00a0\u202f'’]\d{{3}})+(?![\d.,]*\d)|\d+(?:[.,'’]\d+)*)
-    | (?P<char>[{UNSPACED}])
-    | (?P<word>(?:[^\W\d_]\.){{2,}}|[^\W\d_{UNSPACED}](?:[^\W_{UNSPACED}]|['’](?=[^\W\d_]))*)
-    | (?P<sign>[$€£¥₹%‰~<>≥≤])
-    | (?P<mark>[^\w\s])
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+    """
+_PLAIN_TOKEN = re.compile(_PLAIN, re.VERBOSE)
+"""The tokens of a text without digits."""
+_TOKEN = re.compile(rf"{_NUMERIC} | {_PLAIN}", re.VERBOSE | re.IGNORECASE)
+_DIGIT = re.compile(r"\d")
 _BRACKETS = re.compile(r"\[[^\[\]]{0,300}\](?:\([^()\s]*\))?|【[^】]{0,60}】|https?://\S+")
 
 
@@ -95,19 +99,29 @@ END_TOKEN = Token("", "", "", -9, -9)
 def read_tokens(sentence: str) -> tuple[str, list[Token]]:
     """The plain text of a sentence, without citation marks and addresses, and its tokens."""
     text = " ".join(unicodedata.normalize("NFKC", _BRACKETS.sub(" ", sentence)).split())
-    tokens = [
-        Token(match.lastgroup or "", match[0], match[0].lower(), match.start(), match.end()) for match in _TOKEN.finditer(text)
-    ]
-    for token in tokens:
-        plain = token.lower.replace("’", "'").removesuffix("'s").replace(".", "")
-        if token.text[:-1].isupper():
-            plain = plain.removesuffix("s")
-        if token.kind == "char" or (token.kind == "word" and len(plain) > 1 and plain not in FUNCTION_WORDS):
-            # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
-            # A name such as "the Fed" is no form of a verb.
-            base = plain if token.start and token.text[0].isupper() else BASE.get(plain, plain)
-            token.root = root(base) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
+    tokens = []
+    for match in (_TOKEN if _DIGIT.search(text) else _PLAIN_TOKEN).finditer(text):
+        kind, written, start = match.lastgroup or "", match[0], match.start()
+        has_root = kind in ("word", "char")
+        tokens.append(
+            Token(kind, written, written.lower(), start, match.end(), _root(written, kind, start == 0) if has_root else "")
+        )
     return text, tokens
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _root(written: str, kind: str, begins: bool) -> str:
+    """The root of a word or character; empty for a function word. `begins`: whether it begins a sentence."""
+    plain = written.lower().replace("’", "'").removesuffix("'s").replace(".", "")
+    if written[:-1].isupper():
+        plain = plain.removesuffix("s")
+    if kind == "word" and (len(plain) < 2 or plain in FUNCTION_WORDS):
+        return ""
+    if not is_latin(plain):
+        # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
+        return plain[: min(5, max(3, len(plain) - 2))]
+    # A name such as "the Fed" is no form of a verb.
+    return root(BASE.get(plain, plain) if begins or not written[0].isupper() else plain)
 
 
 def days_of(token: Token) -> tuple[Day, ...]:

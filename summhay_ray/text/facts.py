@@ -209,6 +209,8 @@ _CURRENCIES = frozenset("$€£¥₹") | {"yuan", "franc"}
 _BEGINNINGS = frozenset().union(UNITS_OF_TEN, TENS, _OTHER_NUMBERS, _ORDINALS, _FRACTIONS, ("a", "an", "minus", "negative"))
 _BEGINNINGS |= {word for word, (unit, _) in _MEASURES.items() if unit in _CURRENCIES}
 """Words with which a quantity can begin."""
+_BEGIN_FACTS = _BEGINNINGS | WEEKDAYS.keys() | {"noon", "midnight"}
+"""Words in lower case with which a fact can begin."""
 _ABOVE = re.compile(r"(?:(?P<excluded>more than|over|above|exceed\w*|greater than|>)|at least|no fewer than|no less than|≥) ?$")
 _BELOW = re.compile(
     r"(?:(?P<excluded>(?<!no )(?<!or )(?:less than|fewer than|under|below|<))|up to|at most|no more than|within|≤) ?$"
@@ -250,6 +252,10 @@ class _Reader:
         facts: list[Fact] = []
         place = 0
         while place < len(self.tokens):
+            token = self.tokens[place]
+            if token.lower not in _BEGIN_FACTS and token.text.isalpha() and token.text.islower():
+                place += 1
+                continue
             fact = self._date(place) or self._clock(place) or self._quantity(place) or self._name(place)
             if fact is not None:
                 facts.append(fact)

@@ -56,6 +56,9 @@ def _sources(*said: str) -> list[Source]:
         "Because of that, the turbine blades of the foundry in Velden are audited.",
         "The owners of these turbine blades asked the foundry in Velden for an audit.",
         "The audit went well without any interruption of the foundry.",
+        "Drawn by Rod Ilves, last changed by the owners of the foundry in Velden on the way to an audit.",
+        "A turbine that helps the workers of the foundry meet the rules of the audit in Velden.",
+        "The foundry of Velden discussed the audit of the turbine blades at length.",
         "If it is full, we ask the foundry in Velden for an audit of the turbine blades.",
         "If T is an open turbine, the foundry of T is audited with the blades of U.",
         "The foundry in Velden audits turbine blades as described below.",
@@ -281,6 +284,24 @@ def test_a_question_names_what_the_documents_of_its_insights_repeat() -> None:
     assert group_insights(insights, "proposals", [[0], [0]], texts)[0].query == "What is known about the assign-once property?"
 
 
+def test_a_question_names_what_the_documents_are_about_where_its_insights_do_not() -> None:
+    insights = ["Questions on the mailing list are answered within a day.", "The number of commits is lower than last year."]
+    others = [f"The {thing} costs {number} euros a year." for number, thing in enumerate(("lift", "garden", "roof", "cafe"), 30)]
+    texts = [" ".join([*insights, *6 * ["People like Velden, a relay."]]), *_OWN]
+    groups = group_insights([*insights, *others], "reports", [[0], [0], [1], [2], [3], [4]], texts)
+    assert groups[0].query == "What is known about Velden?"
+
+
+def test_insights_that_answer_one_question_are_one_subtopic() -> None:
+    insights = [
+        "The Velden relay is vulnerable to forged leases.",
+        "The harbour of Ilves was closed in May.",
+        "The Velden relay is vulnerable to long names in the records of a snapshot.",
+    ]
+    groups = group_insights(insights, "notes", [[0, 1], [2, 3], [4, 5]])
+    assert [group.places for group in groups if "Velden" in group.query] == [(0, 2)]
+
+
 def test_every_subtopic_has_a_question_of_its_own() -> None:
     things = ("printer", "scanner", "turbine", "boiler", "pump", "valve", "crane")
     insights = [f"The {thing} in hall {number} was replaced after {number + 40} days." for thing in things for number in range(9)]
@@ -289,3 +310,22 @@ def test_every_subtopic_has_a_question_of_its_own() -> None:
     assert len(set(queries)) == len(queries) and all(query.endswith("?") for query in queries)
     for group in groups:
         assert len({insights[place].split()[1] for place in group.places}) == 1
+
+
+def test_two_insights_that_share_most_words_keep_their_own_documents() -> None:
+    raised = "Velden raised the insured deposit limit beyond the usual 250,000 crowns to bolster confidence among its depositors."
+    review = (
+        "A committee may review the insured deposit limit beyond the usual 250,000 crowns to bolster depositors against panics."
+    )
+    mined, _ = mine(_sources(*4 * [raised], *4 * [review]), 3)
+    assert {one.text: {found.document for found in one.evidence} for one in mined} == {
+        raised: {0, 1, 2, 3},
+        review: {4, 5, 6, 7},
+    }
+
+
+def test_a_name_alone_is_no_evidence_for_what_is_said_about_it() -> None:
+    said = "The board asked Velden Harbour Relay Foundation for cheaper copper cables in every northern tunnel."
+    other = "Visitors praised Velden Harbour Relay Foundation during a sunny picnic."
+    mined, _ = mine(_sources(said, said, said, other), 3)
+    assert [{found.document for found in one.evidence} for one in mined if one.text == said] == [{0, 1, 2}]
