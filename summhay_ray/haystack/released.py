@@ -6,7 +6,7 @@ checked.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import PurePosixPath
@@ -19,7 +19,7 @@ from summhay_ray.haystack.nuggets import NUGGETS, UNREAD, holds_nuggets
 from summhay_ray.records import NUGGET_WEIGHTS, Document, Haystack, Insight, Subtopic
 
 _SAMPLES = resources.files("summhay_ray.haystack").joinpath("sample")
-"""The two haystacks that come with this package."""
+"""The two haystacks that come with this package: `conversation` and `news`, the paper's domains (section 3.1)."""
 # Names under which an insight or a subtopic may list its gold documents.
 GOLD_FIELDS = tuple(
     f"{prefix}{noun}" for prefix in ("", "gold_", "reference_") for noun in ("documents", "document_ids", "docs", "doc_ids")
@@ -255,7 +255,17 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
             f"{unknown} of {len(haystack.insights)} nuggets have no reference to a document of the haystack: their coverage is "
             "scored; citations and joint are those of the others"
         )
-    lines += _importance_oddities(haystack)
+    named = [insight.importance for insight in haystack.insights]
+    if any(named):
+        others = [importance for importance in named if importance not in NUGGET_WEIGHTS["weighted"]]
+        if others:
+            such = f"{len(others)} of {len(named)} nuggets are neither vital nor okay, such as {others[0] or 'no importance'!r}"
+            lines.append(f"{such}: they count in the scores of all alone")
+        vital = {insight.subtopic_id for insight in haystack.insights if insight.importance == "vital"}
+        lacking = [subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.subtopic_id not in vital]
+        if lacking and vital:
+            such = f"{len(lacking)} of {len(haystack.subtopics)} queries have no vital nugget, such as {lacking[0]!r}"
+            lines.append(f"{such}: they count 0 in the vital scores")
     unread = raw.get(UNREAD) or ()
     lines += [f"documents that were not read: {len(unread)}, such as {unread[0]}"] if unread else []
     moved = [place for place, document in enumerate(raw["documents"]) if document.get("idx", place) != place]
@@ -276,31 +286,10 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _importance_oddities(haystack: Haystack) -> Iterator[str]:
-    """Warnings about nuggets that are neither vital nor okay, and queries without a vital one."""
-    named = [insight.importance for insight in haystack.insights]
-    if not any(named):
-        return
-    others = [importance for importance in named if importance not in NUGGET_WEIGHTS["weighted"]]
-    if others:
-        such = f"{len(others)} of {len(named)} nuggets are neither vital nor okay, such as {others[0] or 'no importance'!r}"
-        yield f"{such}: they count in the scores of all alone"
-    vital = {insight.subtopic_id for insight in haystack.insights if insight.importance == "vital"}
-    lacking = [subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.subtopic_id not in vital]
-    if lacking and vital:
-        such = f"{len(lacking)} of {len(haystack.subtopics)} queries have no vital nugget, such as {lacking[0]!r}"
-        yield f"{such}: they count 0 in the vital scores"
-
-
-def sample_names() -> list[str]:
-    """The sorted names of the samples: `conversation` and `news`, the paper's two domains (section 3.1)."""
-    return sorted(entry.name.removesuffix(".json") for entry in _SAMPLES.iterdir() if entry.name.endswith(".json"))
-
-
 def load_sample(name: str) -> dict[str, Any]:
     """A new copy of a sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights. Raises
     UnknownName, with the nearest sample."""
-    names = sample_names()
+    names = sorted(entry.name.removesuffix(".json") for entry in _SAMPLES.iterdir() if entry.name.endswith(".json"))
     if name not in names:
         raise plugins.unknown("sample haystack", name, names)
     parsed: dict[str, Any] = json.loads(_SAMPLES.joinpath(f"{name}.json").read_text(encoding="utf-8"))
