@@ -7,7 +7,7 @@ checked.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
@@ -70,10 +70,6 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
     subtopics = _subtopics(subtopic_nodes, identity)
     insights = _insights(subtopic_nodes, subtopics)
     documents = _documents(document_nodes, identity, {insight.insight_id for insight in insights})
-    document_ids = {document.document_id for document in documents}
-    for node, subtopic in zip(subtopic_nodes, subtopics, strict=True):
-        _check_gold(node, document_ids)
-        _check_answers(node, {insight.insight_id for insight in insights if insight.subtopic_id == subtopic.subtopic_id})
     topic_id = root.optional("topic_id")
     # Names, objects with a name, or one string.
     people = (metadata.fields().get("participants") if metadata else None) or []
@@ -94,8 +90,10 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
         nuggets=raw.get(NUGGETS) is True,
     )
     released = ReleasedFile(haystack, raw, tuple(f"{file}: {oddity}" for oddity in _oddities(haystack, raw)))
-    for node in subtopic_nodes:
-        _check_systems(node, released.retrievers)
+    document_ids = {document.document_id for document in documents}
+    for node, subtopic in zip(subtopic_nodes, subtopics, strict=True):
+        own = {insight.insight_id for insight in insights if insight.subtopic_id == subtopic.subtopic_id}
+        _check_subtopic(node, document_ids, own, released.retrievers)
     return released
 
 
@@ -106,30 +104,24 @@ def _name(node: Node, key: str) -> str:
 
 def _subtopics(nodes: list[Node], identity: str) -> tuple[Subtopic, ...]:
     seen: dict[str, str] = {}
-    return tuple(
-        Subtopic(
+    subtopics = []
+    for position, node in enumerate(nodes):
+        subtopic = Subtopic(
             haystack_id=identity,
             subtopic_id=_unique(node.entry("subtopic_id"), seen),
             position=position,
             name=_name(node, "subtopic_name"),
             text=node.entry("subtopic").text(),
             query=node.entry("query").text(),
-            absent=_absent(node),
         )
-        for position, node in enumerate(nodes)
-    )
-
-
-def _absent(node: Node) -> bool:
-    """Whether the subtopic is one that no document covers. Raises InvalidHaystack if it has insights nevertheless."""
-    marked = node.optional("absent")
-    if marked is None or marked.value is False:
-        return False
-    if marked.value is not True:
-        raise marked.refuse("true or false")
-    if node.entry("insights").items("a list of insights"):
-        raise node.entry("insights").refuse("an empty list: no document says anything about an absent subtopic")
-    return True
+        if (marked := node.optional("absent")) is not None and marked.value is not False:
+            if marked.value is not True:
+                raise marked.refuse("true or false")
+            if node.entry("insights").items("a list of insights"):
+                raise node.entry("insights").refuse("an empty list: no document says anything about an absent subtopic")
+            subtopic = replace(subtopic, absent=True)
+        subtopics.append(subtopic)
+    return tuple(subtopics)
 
 
 def _insights(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> tuple[Insight, ...]:
@@ -179,8 +171,10 @@ def _unique(node: Node, seen: dict[str, str]) -> str:
     return identifier
 
 
-def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
-    """Raise InvalidHaystack for a gold document that does not exist. Documents are named by id, or by number from 1."""
+def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str], retrievers: tuple[str, ...]) -> None:
+    """Raise InvalidHaystack for a gold document that does not exist (named by id, or by number from 1), for summaries that are
+    not lists of strings, for judgments without coverage or a known insight, and for two keys of the same system (with and
+    without the prefix), whose rows would have the same id."""
     for node in [subtopic, *subtopic.entry("insights").items()]:
         # This runs for every insight, and few have such a field.
         for key in filter(node.fields().__contains__, GOLD_FIELDS):
@@ -190,10 +184,6 @@ def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
                     raise item.refuse("the id of a document of the file")
                 if isinstance(item.value, int) and not 1 <= item.value <= len(document_ids):
                     raise item.refuse(f"a document's number (1 to {len(document_ids)})")
-
-
-def _check_answers(subtopic: Node, insight_ids: set[str]) -> None:
-    """Raise InvalidHaystack for summaries that are not lists of strings, and judgments without coverage or a known insight."""
     summaries, judged = subtopic.optional("summaries"), subtopic.optional("eval_summaries")
     for summary in summaries.entries() if summaries else []:
         for bullet in summary.items("a list of strings"):
@@ -204,11 +194,7 @@ def _check_answers(subtopic: Node, insight_ids: set[str]) -> None:
             judged_insight = judgment.entry("insight_id")
             if judged_insight.identifier() not in insight_ids:
                 raise judged_insight.refuse("the id of an insight of this subtopic")
-
-
-def _check_systems(subtopic: Node, retrievers: tuple[str, ...]) -> None:
-    """Raise InvalidHaystack for two keys of the same system (with and without the prefix), whose rows would have the same id."""
-    for place in filter(None, (subtopic.optional("summaries"), subtopic.optional("eval_summaries"))):
+    for place in filter(None, (summaries, judged)):
         seen: dict[object, str] = {}
         for key in place.fields():
             system = parse_system(key, retrievers)
