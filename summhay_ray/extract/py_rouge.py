@@ -11,13 +11,24 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
-from summhay_ray.text import Script, is_latin, whole_nltk, words_of
+from summhay_ray.text import Script, is_latin, words_of
 
 _OTHER = re.compile(r"[^A-Za-z0-9]")
 _SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
 """The words of letters and digits that NLTK's tokenizer splits, except `cannot`, which py-rouge keeps whole."""
+_STEP_2 = """
+    ational>ate tional>tion enci>ence anci>ance izer>ize abli>able alli>al entli>ent eli>e ousli>ous ization>ize ation>ate
+    ator>ate alism>al iveness>ive fulness>ful ousness>ous aliti>al iviti>ive biliti>ble
+"""
+_STEP_3 = "icate>ic ative> alize>al iciti>ic ical>ic ful> ness>"
+_STEP_4 = "al> ance> ence> er> ic> able> ible> ant> ement> ment> ent> ion> ou> ism> ate> iti> ous> ive> ize>"
+_STEPS = [
+    ({ending: new for ending, _, new in (rule.partition(">") for rule in rules.split())}, least)
+    for rules, least in ((_STEP_2, 1), (_STEP_3, 1), (_STEP_4, 2))
+]
+"""Porter's steps 2 to 4, each as (ending -> its replacement, minimum measure of the rest of the word). Only the first ending that
+a word has counts."""
 _LONG = 3
 """Words of at most this many letters are not stemmed."""
 
@@ -63,14 +74,8 @@ def _stem(word: str) -> str:
     # py-rouge hides `cannot` from the tokenizer this way, and stems the hidden form.
     hidden = word.replace("cannot", "_cannot_")
     if len(hidden) > _LONG:
-        hidden = _table().get(hidden) or _porter().stem(hidden)
+        hidden = _table().get(hidden) or porter_stem(hidden)
     return hidden.replace("_cannot_", "cannot")
-
-
-@functools.cache
-def _porter() -> Any:
-    """Porter's algorithm as first published (1980); later versions give other stems."""
-    return whole_nltk().stem.PorterStemmer(mode="ORIGINAL_ALGORITHM")
 
 
 @functools.cache
@@ -79,3 +84,57 @@ def _table() -> dict[str, str]:
     names = ("wordnet_exceptions.txt", "porter_special_cases.txt")
     lines = [line for name in names for line in (folder / name).read_text(encoding="utf-8").splitlines()]
     return {word: becomes for word, _, becomes in (line.strip().partition("|") for line in lines)}
+
+
+def porter_stem(word: str) -> str:
+    """The stem of a lower-case word by Porter's algorithm as first published (1980). Equal to NLTK's `PorterStemmer` in the mode
+    ORIGINAL_ALGORITHM, whose import takes seconds. Later versions give other stems."""
+    if word.endswith(("sses", "ies")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    word = _without_participle(word)
+    if word.endswith("y") and "v" in _shape(word[:-1]):
+        word = f"{word[:-1]}i"
+    for endings, least in _STEPS:
+        ending = next((ending for ending in endings if word.endswith(ending)), "")
+        kept = word.removesuffix(ending)
+        if ending and _measure(kept) >= least and not (ending == "ion" and kept[-1] not in "st"):
+            word = kept + endings[ending]
+    if word.endswith("e") and ((m := _measure(word[:-1])) > 1 or (m == 1 and not _ends_cvc(word[:-1]))):
+        word = word[:-1]
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
+
+
+def _without_participle(word: str) -> str:
+    """Step 1b: the word without `eed`'s d, `ed` or `ing`."""
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    ending = next((ending for ending in ("ed", "ing") if word.endswith(ending)), "")
+    kept = word.removesuffix(ending)
+    if not ending or "v" not in _shape(kept):
+        return word
+    if kept.endswith(("at", "bl", "iz")):
+        return f"{kept}e"
+    if kept[-1:] == kept[-2:-1] and _shape(kept)[-1] == "c":
+        return kept if kept[-1] in "lsz" else kept[:-1]
+    return f"{kept}e" if _measure(kept) == 1 and _ends_cvc(kept) else kept
+
+
+def _shape(word: str) -> str:
+    """c for each consonant, v for each vowel; y is a vowel after a consonant."""
+    shape = ""
+    for letter in word:
+        vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
+        shape += "v" if vowel else "c"
+    return shape
+
+
+def _measure(word: str) -> int:
+    """Porter's m: how often a consonant follows a vowel."""
+    return _shape(word).count("vc")
+
+
+def _ends_cvc(word: str) -> bool:
+    """Porter's *o: consonant, vowel, consonant, and the last is not w, x or y."""
+    return _shape(word).endswith("cvc") and word[-1] not in "wxy"
