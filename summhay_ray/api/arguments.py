@@ -104,7 +104,9 @@ def store_uri(uri: str | None = None) -> str:
 def load_with(spec: Spec, store: str | None, options: PlanOptions, cluster: engine.Cluster | None = None) -> Workload[Any]:
     """`load` with the `overrides` and `untrusted` of a run's options. `cluster`: reads many inputs."""
     mapped = (lambda _: None) if cluster is None else cluster.mapped
-    return engine.load_workload(spec, options["overrides"], place_of(store), untrusted=options["untrusted"], mapped=mapped)
+    return engine.load_workload(
+        spec, options["overrides"], functools.partial(store_of, store), untrusted=options["untrusted"], mapped=mapped
+    )
 
 
 def cluster_of(options: StartOptions) -> engine.Cluster:
@@ -121,7 +123,7 @@ def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions)
             raise SpecError(f"{where}: is of kind {found}; start it with: summhay run")
         return {**fields, "kind": kind}
 
-    return engine.load_workload(spec, options["overrides"], place_of(store), with_kind, options["untrusted"])
+    return engine.load_workload(spec, options["overrides"], functools.partial(store_of, store), with_kind, options["untrusted"])
 
 
 @checked
@@ -132,12 +134,7 @@ def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *,
     it may not run its own code, read files outside its folder, or send a key elsewhere (docs/how-to/untrusted.md). A mapping's
     folder is the current one.
     """
-    return engine.load_workload(spec, overrides, place_of(store), untrusted=untrusted)
-
-
-def place_of(store: str | None) -> Callable[[engine.Spec], Store]:
-    """A function that opens the store for a spec."""
-    return lambda spec: Store(uri_of(spec, store))
+    return engine.load_workload(spec, overrides, functools.partial(store_of, store), untrusted=untrusted)
 
 
 def uri_of(spec: engine.Spec, store: str | None) -> str:
@@ -145,9 +142,9 @@ def uri_of(spec: engine.Spec, store: str | None) -> str:
     return with_endpoint(store_uri(store), spec.endpoint_url)
 
 
-def store_of(loaded: Workload[Any], store: str | None) -> Store:
-    """The store of a spec's run."""
-    return Store(uri_of(loaded.spec, store))
+def store_of(store: str | None, spec: engine.Spec) -> Store:
+    """The store for a spec."""
+    return Store(uri_of(spec, store))
 
 
 def check_budget(budget: float | None) -> None:

@@ -64,7 +64,7 @@ def mine(
         if path and not path.absolute().parent.is_dir():
             raise UserError(f"{path.parent} is not a folder; make it first")
     benchmarks.mine.check_files(haystack, sheet, replace_review)
-    opened = store_of(loaded, store)
+    opened = store_of(store, loaded.spec)
     result = engine.run_workload(loaded, opened, start)
     run = opened.run(result.run)
     files: list[str] = []
@@ -166,7 +166,7 @@ def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None
     start = run_options(options)
     loaded = load_made_by(benchmarks.synth.Synth.kind, spec, store, options)
     assert isinstance(loaded, benchmarks.synth.Synth)
-    opened, folder = store_of(loaded, store), None if out is None else Path(out)
+    opened, folder = store_of(store, loaded.spec), None if out is None else Path(out)
     if folder is not None:
         opened.files.check()
         benchmarks.synth.check_folder(engine.open_run(loaded, opened), loaded.recipe, folder)

@@ -343,7 +343,7 @@ def support(
     else:
         request = replace(request, answers=str(what), documents=str(documents or ""))
     loaded = load_with(benchmarks.support.support_fields(request), store, options)
-    return engine.run_workload(loaded, store_of(loaded, store), start)
+    return engine.run_workload(loaded, store_of(store, loaded.spec), start)
 
 
 @checked

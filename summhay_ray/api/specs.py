@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -15,7 +16,6 @@ from summhay_ray.api.arguments import (
     cluster_of,
     load,
     load_with,
-    place_of,
     run_options,
     store_of,
     store_uri,
@@ -55,7 +55,7 @@ def run(spec: Spec, store: str | None = None, **options: Unpack[RunOptions]) -> 
     start = run_options(options, options["compat"], options["limit"])
     with cluster_of(options) as cluster:
         loaded = load_with(spec, store, options, cluster)
-        opened = store_of(loaded, store)
+        opened = store_of(store, loaded.spec)
         result = engine.run_workload(loaded, opened, start, cluster)
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
 
@@ -78,10 +78,10 @@ def retrieve(
     for folder in (one for one in (trec, beir) if one is not None):
         if Path(folder).exists() and not Path(folder).is_dir():
             raise UserError(f"{folder}: is a file; give a folder")
-    place, change = place_of(store), benchmarks.retrieval.retrieval_alone
+    place, change = partial(store_of, store), benchmarks.retrieval.retrieval_alone
     with cluster_of(options) as cluster:
         loaded = engine.load_workload(spec, options["overrides"], place, change, options["untrusted"], mapped=cluster.mapped)
-        opened = store_of(loaded, store)
+        opened = store_of(store, loaded.spec)
         result = engine.run_workload(loaded, opened, start, cluster)
     if trec is not None:
         benchmarks.retrieval.write_trec(opened.run(result.run), Path(trec))
@@ -147,7 +147,7 @@ def plan(spec: Spec, store: str | None = None, *, exact: bool = False, **options
     """
     check_budget(budget := options["budget"])
     loaded = load_with(spec, store, options)
-    opened = store_of(loaded, store)
+    opened = store_of(store, loaded.spec)
     made = engine.plan(loaded, opened, budget, exact=exact)
     asked = any(stage.calls for stage in made.stages)
     going = engine.reported_work_left(opened, made.run)

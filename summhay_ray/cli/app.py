@@ -1,11 +1,17 @@
-"""The commands of `summhay`, by purpose.
+"""The entry point of the command line, and the commands of `summhay`, by purpose.
 
 Heavy modules are imported inside the commands, so that `--help` is fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import errno
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
@@ -16,7 +22,9 @@ from summhay_ray.cli.make import audit, import_released, init, mine, verify
 from summhay_ray.cli.read import explain, export, failures, release, report, runs, status, stop
 from summhay_ray.cli.run import coverage, plan, recite, rejudge, retrieve, run, submit, support, synth
 from summhay_ray.cli.serve import clean, doctor, simulate
-from summhay_ray.cli.shared_options import VersionOption
+from summhay_ray.cli.shared_options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE, VersionOption
+from summhay_ray.errors import UserError, printable
+from summhay_ray.loops import collect_rarely
 
 RUN, READ, JUDGE, MAKE, SERVE = "Run", "Read", "Judge", "Make", "Serve and check"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
@@ -41,7 +49,11 @@ class Grouped(TyperGroup):
                 formatter.write_dl([(name, one.get_short_help_str(limit=200)) for name, one in own])
 
 
+def _about(version: VersionOption = False) -> None: ...
+
+
 app = typer.Typer(
+    callback=_about,
     name="summhay",
     cls=Grouped,
     help="Summary of a Haystack on Ray: how well models and RAG systems summarize large document sets and cite their sources.",
@@ -50,11 +62,99 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _about(version: VersionOption = False) -> None: ...
-
-
 for _purpose, _commands in COMMANDS.items():
     for _command in _commands:
         _name = "import" if _command is import_released else _command.__name__.replace("_", "-")
         app.command(_name, rich_help_panel=_purpose)(_command)
+
+
+# The base class of usage errors of the click that typer uses: its bundled one or the installed one.
+_UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+
+
+_COMPLETION = frozenset({"--install-completion", "--show-completion"})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code.
+
+    0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
+    """
+    collect_rarely()
+    # Let polars return freed memory at once; it kept a fifth of what scoring thousands of haystacks takes.
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+    # typer itself ends the process when it prints or installs completions.
+    words = sys.argv[1:] if arguments is None else arguments
+    completing = "_SUMMHAY_COMPLETE" in os.environ or bool(_COMPLETION.intersection(words))
+    # Only the main thread may install signal handlers.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGTERM, _terminated)
+    try:
+        try:
+            given = list(arguments) if arguments is not None else None
+            returned = _parser(app)(args=given, prog_name="summhay", standalone_mode=False)
+        except typer.Exit as stop:
+            returned = stop.exit_code
+        else:
+            if returned == INTERRUPTED:
+                # typer turns Ctrl-C into this code without a message.
+                raise KeyboardInterrupt
+        code = returned if isinstance(returned, int) else DONE
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        code = _say(INTERRUPTED, "stopped; run the same command again to resume")
+    except UserError as problem:
+        code = _say(problem.exit_code, str(problem))
+    except _UsageProblem as problem:
+        message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+        context = getattr(problem, "ctx", None)
+        command = context.command_path if context else "summhay"
+        code = _say(USAGE, f"{message.replace('Value error, ', '').rstrip('.')} (see {command} --help)")
+    except BrokenPipeError:
+        # The reader of our output has closed it (`| head`); nothing more can be written to it, even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = FAILED
+    except OSError as problem:
+        code = _say(FAILED, _system(problem))
+    except SystemExit as stop:
+        # Our own code never raises SystemExit before this point. Typer does if the reader has closed our output; otherwise a
+        # plugin's code raised it.
+        if isinstance(stop.__context__, BrokenPipeError):
+            sys.exit(FAILED)
+        if completing:
+            raise
+        code = _say(FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead")
+    if arguments is None and code in (INTERRUPTED, TERMINATED):
+        # Otherwise the interpreter would wait for threads that still compute, and take long to free a large library.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _system(problem: OSError) -> str:
+    """The message for an operating system error: what failed, where, and how to fix it if that is known."""
+    why = problem.strerror or str(problem) or type(problem).__name__
+    where = f"{problem.filename}: " if problem.filename else ""
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{where}no room is left on the disk ({why}); make room and run again: nothing that is paid for is lost"
+    if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{where}{why}; give yourself the right, or name another place"
+    return f"{where}{why}" if problem.filename else str(problem) or why
+
+
+def _terminated(*_: object) -> None:
+    raise _Terminated("stopped by SIGTERM; run the same command again to resume")
+
+
+class _Terminated(UserError):
+    exit_code = TERMINATED
+
+
+# Cached: reading the options of all commands from their functions takes longer than running a small command.
+_parser: Callable[[typer.Typer], Callable[..., object]] = functools.cache(typer.main.get_command)
+
+
+def _say(code: int, message: str) -> int:
+    sys.stderr.write("summhay: " + printable(" ".join(message.split())) + "\n")
+    return code

@@ -70,10 +70,12 @@ class ProgressDisplay:
         """Show the run's progress."""
         if self._live:
             self._live.update(view(progress, self._live.console.width))
-        elif time.monotonic() >= self._next or _turns(progress) != self._shown_turns:
-            self._write(line(progress))
-            self._next = time.monotonic() + self.every_s
-            self._shown_turns = _turns(progress)
+        else:
+            # Their changes are shown immediately.
+            turns = progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
+            if time.monotonic() >= self._next or turns != self._shown_turns:
+                self._write(line(progress))
+                self._next, self._shown_turns = time.monotonic() + self.every_s, turns
         self._last = progress
 
     def note(self, text: str) -> None:
@@ -95,11 +97,6 @@ class ProgressDisplay:
     def _write(self, text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-
-
-def _turns(progress: Progress) -> tuple[object, ...]:
-    """The part of the progress whose changes are shown immediately."""
-    return progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
 
 
 def view(progress: Progress, width: int = 80) -> Group:
@@ -173,28 +170,19 @@ def _parts(progress: Progress, brief: bool = False, ended: bool = False) -> list
     if brief:
         parts += [f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []
         parts += [f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
-    elif details := _details(progress):
-        parts.append(", ".join(details))
+    else:
+        # Dollars reserved, uncertain and left; calls and tokens a second, 429s and retries; models that wait or were given up.
+        left = [] if progress.left_usd is None else [f"${progress.left_usd:.4f} left"]
+        doubt = [f"${progress.uncertain_usd:.4f} uncertain"] if progress.uncertain_usd else []
+        details = [f"${progress.reserved_usd:.4f} reserved", *doubt, *left] if left or doubt or progress.reserved_usd else []
+        tokens = [f"{progress.tokens} tokens generated", f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
+        asks = progress.calls or progress.limited or progress.retries
+        details += [f"{progress.calls_a_second:.1f} calls/s"] if asks else []
+        details += tokens
+        details += [f"{progress.limited} times 429", f"{progress.retries} retries"] if asks else []
+        details += [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
+        parts += [", ".join(details)] if details else []
     return [*parts, _times(progress, brief, ended)]
-
-
-def _details(progress: Progress) -> list[str]:
-    """Dollars reserved, uncertain and left; calls and tokens a second, 429s and retries; models that wait or were given up."""
-    hindered = [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
-    left = [] if progress.left_usd is None else [f"${progress.left_usd:.4f} left"]
-    doubt = [f"${progress.uncertain_usd:.4f} uncertain"] if progress.uncertain_usd else []
-    details = [f"${progress.reserved_usd:.4f} reserved", *doubt, *left] if left or doubt or progress.reserved_usd else []
-    tokens = [f"{progress.tokens} tokens generated", f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
-    if not progress.calls and not progress.limited and not progress.retries:
-        return details + tokens + hindered
-    return [
-        *details,
-        f"{progress.calls_a_second:.1f} calls/s",
-        *tokens,
-        f"{progress.limited} times 429",
-        f"{progress.retries} retries",
-        *hindered,
-    ]
 
 
 def _times(progress: Progress, brief: bool, ended: bool) -> str:

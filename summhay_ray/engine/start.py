@@ -30,7 +30,6 @@ from summhay_ray.engine.run.worker import Left
 from summhay_ray.engine.state.history import (
     Dollars,
     RecordedReach,
-    batches_of,
     dollars_of,
     keep_plan,
     keep_reach,
@@ -333,7 +332,7 @@ class _Start:
         left, failure = snapshot.get("left"), commonest_failure(run)
         if failure is not None:
             failure["earlier"] = bool(left) and not snapshot.get("failures")
-        batches = batches_of(run)
+        batches = run.batches.counts()
         status = "waiting" if batches and batches["in_progress"] else "budget" if left else finished
         if self.options.get("limit") is not None and not left and not items["failed"] and not excesses and finished != "done":
             status, left = "limited", _unknown(items["total"] - items["done"])

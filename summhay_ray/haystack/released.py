@@ -6,8 +6,8 @@ checked.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
@@ -19,7 +19,7 @@ from summhay_ray.haystack.nuggets import NUGGETS, UNREAD, holds_nuggets
 from summhay_ray.records import NUGGET_WEIGHTS, Document, Haystack, Insight, Subtopic
 
 _SAMPLES = resources.files("summhay_ray.haystack").joinpath("sample")
-"""The two haystacks that come with this package."""
+"""The two haystacks that come with this package: `conversation` and `news`, the paper's domains (section 3.1)."""
 # Names under which an insight or a subtopic may list its gold documents.
 GOLD_FIELDS = tuple(
     f"{prefix}{noun}" for prefix in ("", "gold_", "reference_") for noun in ("documents", "document_ids", "docs", "doc_ids")
@@ -70,10 +70,6 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
     subtopics = _subtopics(subtopic_nodes, identity)
     insights = _insights(subtopic_nodes, subtopics)
     documents = _documents(document_nodes, identity, {insight.insight_id for insight in insights})
-    document_ids = {document.document_id for document in documents}
-    for node, subtopic in zip(subtopic_nodes, subtopics, strict=True):
-        _check_gold(node, document_ids)
-        _check_answers(node, {insight.insight_id for insight in insights if insight.subtopic_id == subtopic.subtopic_id})
     topic_id = root.optional("topic_id")
     # Names, objects with a name, or one string.
     people = (metadata.fields().get("participants") if metadata else None) or []
@@ -94,8 +90,10 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
         nuggets=raw.get(NUGGETS) is True,
     )
     released = ReleasedFile(haystack, raw, tuple(f"{file}: {oddity}" for oddity in _oddities(haystack, raw)))
-    for node in subtopic_nodes:
-        _check_systems(node, released.retrievers)
+    document_ids = {document.document_id for document in documents}
+    for node, subtopic in zip(subtopic_nodes, subtopics, strict=True):
+        own = {insight.insight_id for insight in insights if insight.subtopic_id == subtopic.subtopic_id}
+        _check_subtopic(node, document_ids, own, released.retrievers)
     return released
 
 
@@ -106,30 +104,24 @@ def _name(node: Node, key: str) -> str:
 
 def _subtopics(nodes: list[Node], identity: str) -> tuple[Subtopic, ...]:
     seen: dict[str, str] = {}
-    return tuple(
-        Subtopic(
+    subtopics = []
+    for position, node in enumerate(nodes):
+        subtopic = Subtopic(
             haystack_id=identity,
             subtopic_id=_unique(node.entry("subtopic_id"), seen),
             position=position,
             name=_name(node, "subtopic_name"),
             text=node.entry("subtopic").text(),
             query=node.entry("query").text(),
-            absent=_absent(node),
         )
-        for position, node in enumerate(nodes)
-    )
-
-
-def _absent(node: Node) -> bool:
-    """Whether the subtopic is one that no document covers. Raises InvalidHaystack if it has insights nevertheless."""
-    marked = node.optional("absent")
-    if marked is None or marked.value is False:
-        return False
-    if marked.value is not True:
-        raise marked.refuse("true or false")
-    if node.entry("insights").items("a list of insights"):
-        raise node.entry("insights").refuse("an empty list: no document says anything about an absent subtopic")
-    return True
+        if (marked := node.optional("absent")) is not None and marked.value is not False:
+            if marked.value is not True:
+                raise marked.refuse("true or false")
+            if node.entry("insights").items("a list of insights"):
+                raise node.entry("insights").refuse("an empty list: no document says anything about an absent subtopic")
+            subtopic = replace(subtopic, absent=True)
+        subtopics.append(subtopic)
+    return tuple(subtopics)
 
 
 def _insights(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> tuple[Insight, ...]:
@@ -179,8 +171,10 @@ def _unique(node: Node, seen: dict[str, str]) -> str:
     return identifier
 
 
-def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
-    """Raise InvalidHaystack for a gold document that does not exist. Documents are named by id, or by number from 1."""
+def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str], retrievers: tuple[str, ...]) -> None:
+    """Raise InvalidHaystack for a gold document that does not exist (named by id, or by number from 1), for summaries that are
+    not lists of strings, for judgments without coverage or a known insight, and for two keys of the same system (with and
+    without the prefix), whose rows would have the same id."""
     for node in [subtopic, *subtopic.entry("insights").items()]:
         # This runs for every insight, and few have such a field.
         for key in filter(node.fields().__contains__, GOLD_FIELDS):
@@ -190,10 +184,6 @@ def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
                     raise item.refuse("the id of a document of the file")
                 if isinstance(item.value, int) and not 1 <= item.value <= len(document_ids):
                     raise item.refuse(f"a document's number (1 to {len(document_ids)})")
-
-
-def _check_answers(subtopic: Node, insight_ids: set[str]) -> None:
-    """Raise InvalidHaystack for summaries that are not lists of strings, and judgments without coverage or a known insight."""
     summaries, judged = subtopic.optional("summaries"), subtopic.optional("eval_summaries")
     for summary in summaries.entries() if summaries else []:
         for bullet in summary.items("a list of strings"):
@@ -204,11 +194,7 @@ def _check_answers(subtopic: Node, insight_ids: set[str]) -> None:
             judged_insight = judgment.entry("insight_id")
             if judged_insight.identifier() not in insight_ids:
                 raise judged_insight.refuse("the id of an insight of this subtopic")
-
-
-def _check_systems(subtopic: Node, retrievers: tuple[str, ...]) -> None:
-    """Raise InvalidHaystack for two keys of the same system (with and without the prefix), whose rows would have the same id."""
-    for place in filter(None, (subtopic.optional("summaries"), subtopic.optional("eval_summaries"))):
+    for place in filter(None, (summaries, judged)):
         seen: dict[object, str] = {}
         for key in place.fields():
             system = parse_system(key, retrievers)
@@ -255,7 +241,17 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
             f"{unknown} of {len(haystack.insights)} nuggets have no reference to a document of the haystack: their coverage is "
             "scored; citations and joint are those of the others"
         )
-    lines += _importance_oddities(haystack)
+    named = [insight.importance for insight in haystack.insights]
+    if any(named):
+        others = [importance for importance in named if importance not in NUGGET_WEIGHTS["weighted"]]
+        if others:
+            such = f"{len(others)} of {len(named)} nuggets are neither vital nor okay, such as {others[0] or 'no importance'!r}"
+            lines.append(f"{such}: they count in the scores of all alone")
+        vital = {insight.subtopic_id for insight in haystack.insights if insight.importance == "vital"}
+        lacking = [subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.subtopic_id not in vital]
+        if lacking and vital:
+            such = f"{len(lacking)} of {len(haystack.subtopics)} queries have no vital nugget, such as {lacking[0]!r}"
+            lines.append(f"{such}: they count 0 in the vital scores")
     unread = raw.get(UNREAD) or ()
     lines += [f"documents that were not read: {len(unread)}, such as {unread[0]}"] if unread else []
     moved = [place for place, document in enumerate(raw["documents"]) if document.get("idx", place) != place]
@@ -276,31 +272,10 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _importance_oddities(haystack: Haystack) -> Iterator[str]:
-    """Warnings about nuggets that are neither vital nor okay, and queries without a vital one."""
-    named = [insight.importance for insight in haystack.insights]
-    if not any(named):
-        return
-    others = [importance for importance in named if importance not in NUGGET_WEIGHTS["weighted"]]
-    if others:
-        such = f"{len(others)} of {len(named)} nuggets are neither vital nor okay, such as {others[0] or 'no importance'!r}"
-        yield f"{such}: they count in the scores of all alone"
-    vital = {insight.subtopic_id for insight in haystack.insights if insight.importance == "vital"}
-    lacking = [subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.subtopic_id not in vital]
-    if lacking and vital:
-        such = f"{len(lacking)} of {len(haystack.subtopics)} queries have no vital nugget, such as {lacking[0]!r}"
-        yield f"{such}: they count 0 in the vital scores"
-
-
-def sample_names() -> list[str]:
-    """The sorted names of the samples: `conversation` and `news`, the paper's two domains (section 3.1)."""
-    return sorted(entry.name.removesuffix(".json") for entry in _SAMPLES.iterdir() if entry.name.endswith(".json"))
-
-
 def load_sample(name: str) -> dict[str, Any]:
     """A new copy of a sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights. Raises
     UnknownName, with the nearest sample."""
-    names = sample_names()
+    names = sorted(entry.name.removesuffix(".json") for entry in _SAMPLES.iterdir() if entry.name.endswith(".json"))
     if name not in names:
         raise plugins.unknown("sample haystack", name, names)
     parsed: dict[str, Any] = json.loads(_SAMPLES.joinpath(f"{name}.json").read_text(encoding="utf-8"))

@@ -189,26 +189,8 @@ MOST_UNCERTAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
-    """The probabilities that a person calls an insight covered at all, and fully covered; `full` is never above `some`."""
-
-    some: float
-    full: float
-
-    @property
-    def value(self) -> float:
-        """The expected coverage, 0..1, with 0 for NO, 0.5 for PARTIAL and 1 for FULL."""
-        return (self.some + self.full) / 2
-
-    @property
-    def uncertainty(self) -> float:
-        """The standard deviation of that coverage, 0..0.5."""
-        return math.sqrt(max(0.0, (self.some - self.full) / 4 + self.full - self.value**2))
-
-
-@dataclass(frozen=True, slots=True)
 class Coefficients:
-    """The fitted parameters for one set of features, and the thresholds on `Chances.value` for the labels."""
+    """The fitted parameters for one set of features, and the thresholds on the expected coverage for the labels."""
 
     weights: tuple[float, ...]
     some: float
@@ -217,11 +199,14 @@ class Coefficients:
     partial_from: float = 0.0
     full_from: float = 0.0
 
-    def chances(self, values: Sequence[float]) -> Chances:
-        """The probabilities for an insight with these features."""
+    def expected(self, values: Sequence[float]) -> tuple[float, float]:
+        """The expected coverage of an insight with these features, 0..1, with 0 for NO, 0.5 for PARTIAL and 1 for FULL; and its
+        standard deviation, 0..0.5."""
         total = math.fsum(weight * value for weight, value in zip(self.weights, values, strict=True))
+        # The probabilities that a person calls it covered at all, and fully covered.
         some, full = (1 / (1 + math.exp(-max(-30.0, min(30.0, total + intercept)))) for intercept in (self.some, self.full))
-        return Chances(some, full)
+        value = (some + full) / 2
+        return value, math.sqrt(max(0.0, (some - full) / 4 + full - value**2))
 
     def coverage(self, value: float) -> Coverage:
         """The label for an expected coverage."""
@@ -276,9 +261,8 @@ def rating(coefficients: Coefficients, feature: Features | None, bullets: bool =
     """
     if feature is None:
         return Rated("NO_COVERAGE", None, 0.0, MOST_UNCERTAIN if bullets else 0.0)
-    chances = coefficients.chances(feature.values)
     # Rounded to hide platform differences in the last digits.
-    value, uncertainty = round(chances.value, _DIGITS), round(chances.uncertainty, _DIGITS)
+    value, uncertainty = (round(one, _DIGITS) for one in coefficients.expected(feature.values))
     if feature.contradicted:
         return Rated("NO_COVERAGE", None, min(value, _CONTRADICTED), uncertainty)
     coverage = coefficients.coverage(value)

@@ -32,7 +32,7 @@ paid."""
 
 CONNECT_S = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-"""The caller limits the time of a whole attempt (`llm.gateway.make_attempt`)."""
+"""The caller limits the time of a whole attempt (`llm.gateway.Gateway`)."""
 _FILES = 65_536
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
 """OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""

@@ -16,7 +16,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from summhay_ray.llm.batches import BatchRequest, batch_body
@@ -100,29 +100,6 @@ class Transports:
         for transport in self._made.values():
             await transport.close()
         self._made.clear()
-
-
-class Attempt(NamedTuple):
-    """The result of an attempt: a reply, or the decision on its error. An answer that broke off has both."""
-
-    reply: Reply | None
-    decision: Decision | None = None
-    message: str = ""
-
-
-async def make_attempt(call: Call, transports: Transports, secrets: Callable[[], Secrets]) -> Attempt:
-    """Make one attempt now. `secrets` returns the secrets to hide in error messages."""
-    settings = call.settings
-    call.attempts += 1
-    # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
-    limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
-    try:
-        async with limit:
-            return Attempt(await transports.of(settings, call.request.task).send(call.request, settings, call.wire))
-    # Each SDK behind a transport raises its own errors, and every error must become a decision.
-    except Exception as error:  # noqa: BLE001
-        decision = decide(error, call.wire)
-        return Attempt(getattr(error, "reply", None), decision, _explain(error, decision, call, secrets()))
 
 
 def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets) -> str:
@@ -356,11 +333,20 @@ class Gateway:
             if not is_wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
                 self._settle(call, sent=False, again=is_wanted)
                 return None
-            attempt = await make_attempt(call, self._transports, self._secrets)
-            if attempt.decision is not None:
-                return await self._handle_failure(call, attempt.decision, attempt.message, attempt.reply)
-            assert attempt.reply is not None
-            return await self._store_answer(call, attempt.reply)
+            call.attempts += 1
+            # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
+            limit = contextlib.nullcontext() if call.settings.local else asyncio.timeout(call.settings.timeout_s)
+            try:
+                async with limit:
+                    transport = self._transports.of(call.settings, call.request.task)
+                    reply = await transport.send(call.request, call.settings, call.wire)
+            # Each SDK behind a transport raises its own errors, and every error must become a decision.
+            except Exception as error:  # noqa: BLE001
+                decision = decide(error, call.wire)
+                # An answer that broke off comes with its error.
+                broken: Reply | None = getattr(error, "reply", None)
+                return await self._handle_failure(call, decision, _explain(error, decision, call, self._secrets()), broken)
+            return await self._store_answer(call, reply)
         except BaseException:
             # The disk is full, or the loop ends. Settle nevertheless: the call may have been paid, and others may wait for it.
             self._settle(call, call.claim.worst_micros * call.wire.sent, sent=call.wire.sent, doubtful=call.wire.sent)

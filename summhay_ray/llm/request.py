@@ -152,10 +152,8 @@ class Sampling(dict[str, Any]):
         return self._hash
 
 
-@functools.lru_cache(maxsize=1024)
-def canonical(sampling: Sampling) -> str:
-    """The parameters as canonical JSON, as keys require."""
-    return canonical_json(sampling)
+canonical: Callable[[Sampling], str] = functools.lru_cache(maxsize=1024)(canonical_json)
+"""Sampling parameters as canonical JSON, as keys require."""
 
 
 @functools.lru_cache(maxsize=1024)

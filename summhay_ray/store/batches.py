@@ -8,6 +8,7 @@ A batch without an end is open, and the next driver of the run goes on with it, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -124,10 +125,11 @@ class BatchRecords:
 
     def counts(self) -> dict[str, Any] | None:
         """Numbers of batches: `submitted`, `in_progress` and `done`; of `requests` in those in progress, and of `answered` ones
-        in those done. `oldest`: when the first in progress was submitted (seconds since 1970). None without batches."""
+        in those done. `oldest`: when the first in progress was submitted (UTC, ISO 8601). None without batches."""
         records = [record for record in self.all() if record.how != "unsent"]
         if not records:
             return None
+        # In the order of submission.
         running, done = ([record for record in records if bool(record.how) is is_done] for is_done in (False, True))
         return {
             "submitted": len(records),
@@ -135,7 +137,7 @@ class BatchRecords:
             "done": len(done),
             "requests": sum(len(record.requests) for record in running),
             "answered": sum(record.answered for record in done),
-            "oldest": min((record.began for record in running), default=None),
+            "oldest": datetime.fromtimestamp(running[0].began, UTC).isoformat(timespec="seconds") if running else None,
         }
 
     def _create(self, name: str, body: Mapping[str, Any]) -> None:

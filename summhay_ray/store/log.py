@@ -59,13 +59,6 @@ class News:
     heads: Heads
     places: NewPlaces
 
-    @classmethod
-    def of(cls, name: str, start: int, end: int, heads: Heads, with_keys: bool) -> News:
-        """`with_keys`: whether `heads` keeps the keys of the answers, as Python objects."""
-        columns = ((keys, offsets, lengths) for keys, offsets, lengths, _ in heads["answers"].values())
-        places = NewPlaces.of(name, start, columns)
-        return cls(name, start, end, heads if with_keys else {**heads, "answers": {}}, places)
-
 
 Fetched = tuple[News, ...]
 """The result of `LogIndex.fetch`, for `LogIndex.take`."""
@@ -130,14 +123,15 @@ class LogIndex:
                     self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
     def _read(self, entry: Entry, index_size: int, with_keys: bool) -> Iterator[News]:
-        start, name = self._read_to.get(entry.name, 0), entry.name
+        start, name, index = self._read_to.get(entry.name, 0), entry.name, None
         if 0 < index_size <= entry.size and not start:
             index = read_index(self.files.read(name, 0, index_size), entry.size - index_size)
-            if index is not None:
-                yield News.of(name, index_size, entry.size, index, with_keys)
-                return
-        for begin, end, content in _stretches(self.files, name, start, entry.size):
-            yield News.of(name, begin, end, heads_of(name, content), with_keys)
+        stretches = _stretches(self.files, name, start, entry.size) if index is None else ()
+        read = ((begin, end, heads_of(name, content)) for begin, end, content in stretches)
+        for begin, end, heads in read if index is None else [(index_size, entry.size, index)]:
+            columns = ((keys, offsets, lengths) for keys, offsets, lengths, _ in heads["answers"].values())
+            places = NewPlaces.of(name, begin, columns)
+            yield News(name, begin, end, heads if with_keys else {**heads, "answers": {}}, places)
 
     def totals(self, run: str) -> dict[Purpose, AnswerTotals]:
         """Purpose -> the totals of the run's answers."""

@@ -214,6 +214,7 @@ class RunStore:
         self._manifests = Manifests(store.files, run_id)
         self.batches = BatchRecords(store.files, run_id)
         """The records of the batches that were submitted for the run."""
+        self.money = MoneyRecords(store.files, run_id)
 
     @functools.cached_property
     def record(self) -> Mapping[str, Any]:
@@ -286,11 +287,6 @@ class RunStore:
     def flaws(self) -> Iterator[str]:
         """A line for each missing, damaged or misplaced file of its tables. Reads them all."""
         return self._manifests.flaws()
-
-    @property
-    def money(self) -> MoneyRecords:
-        """The run's money records."""
-        return MoneyRecords(self.store.files, self.run_id)
 
     def log(self) -> LogIndex:
         """An index of the store's log. Raises StoreError or OSError."""

@@ -225,7 +225,21 @@ class Table:
         except NameError as error:
             raise UserError(f"table {self.name}: {record}: {error}; a field's type is looked up where the class stands") from None
         names = [field.name for field in dataclasses.fields(self.record) if field.name not in self.without]
-        schema = pa.schema([self._column(name, hints[name]) for name in names])
+        fields = []
+        for name in names:
+            if name.startswith("_"):
+                raise UserError(f"table {self.name}: {record}.{name}: a column's name begins with a letter")
+            hint = hints[name]
+            annotated = typing.get_origin(hint) is typing.Annotated
+            kind, meaning = typing.get_args(hint)[:2] if annotated else (hint, "")
+            parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+            plain = [part for part in parts if part is not type(None)]
+            if len(plain) != 1 or plain[0] not in _NAMES:
+                given = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
+                raise UserError(f"table {self.name}: {record}.{name}: {given} is not a column type; take {_SUPPORTED}")
+            arrow, metadata = _ARROW[_NAMES[plain[0]]], {"meaning": str(meaning)}
+            fields.append(pa.field(name, arrow, nullable=len(parts) > 1, metadata=metadata))
+        schema = pa.schema(fields)
         for name in self.key:
             if name not in names:
                 raise UserError(
@@ -238,18 +252,6 @@ class Table:
         if not self.key:
             raise UserError(f"table {self.name}: it has no key; name the fields of {record} that identify a row")
         return Columns(self.name, self.key, schema)
-
-    def _column(self, name: str, hint: Any) -> pa.Field:
-        if name.startswith("_"):
-            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: a column's name begins with a letter")
-        annotated = typing.get_origin(hint) is typing.Annotated
-        kind, meaning = typing.get_args(hint)[:2] if annotated else (hint, "")
-        parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-        plain = [part for part in parts if part is not type(None)]
-        if len(plain) != 1 or plain[0] not in _NAMES:
-            given = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
-            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: {given} is not a column type; take {_SUPPORTED}")
-        return pa.field(name, _ARROW[_NAMES[plain[0]]], nullable=len(parts) > 1, metadata={"meaning": str(meaning)})
 
     def describe(self) -> dict[str, Any]:
         """The table as a JSON document, the content of `schemas/<table>.json`."""

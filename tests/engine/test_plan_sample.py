@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import summhay_ray
-from summhay_ray.cli import app
+from summhay_ray.cli.app import app
 
 OWN = """
 from dataclasses import dataclass

@@ -5,12 +5,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Inputs, NoReply, Rows, RunStore
 from summhay_ray.benchmarks.retrieval import service_models, stored_models
 from summhay_ray.benchmarks.retrieval.entries import Entry, identity_of, make_retriever, own_code, retriever_label, services
 from summhay_ray.benchmarks.retrieval.rankings import CUT_TEXTS, CutTexts
-from summhay_ray.benchmarks.scripts import MEND_SCRIPT, warn_of_unmatched
+from summhay_ray.benchmarks.scripts import MEND_SCRIPT
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import STOPS, error_line
@@ -210,12 +212,24 @@ class Retrievers(dict[str, str | Entry]):
         return known
 
     def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
-        """Warnings about retrievers that find no word of a query. `query`: the columns of a `table` of rankings that name one."""
+        """Warnings about retrievers that find no word of a query: they score 0 for every document. `query`: the columns of a
+        `table` of rankings that name one."""
         mend = "" if self._spec.script == "auto" else f"; {MEND_SCRIPT}"
         # A stored run is read without its own code.
         built_in = [name for name, entry in self.items() if not own_code([entry])]
         names = [name for name in built_in if isinstance(self.retriever(name), retrieve.OfWords)]
-        return warn_of_unmatched(run.pieces(table, [*query, "retriever", "score"]), query, names, mend) if names else []
+        # Each query's rows are in one piece.
+        own = (piece.filter(pl.col("retriever").is_in(names)) for piece in run.pieces(table, [*query, "retriever", "score"]))
+        zero = (pl.col("score") == 0).all().alias("zero")
+        found = [piece.group_by("retriever", *query).agg(zero) for piece in own if piece.height] if names else []
+        if not found:
+            return []
+        counts = pl.concat(found).group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
+        return [
+            f"{retriever}: in {n_zero} of {n} queries no document has a word of the query; they rank in document order{mend}"
+            for retriever, n_zero, n in counts.iter_rows()
+            if n_zero
+        ]
 
     def identities(self) -> list[Any]:
         """The identities of the run's retrievers, independent of their order in the spec: names, then mappings by hash."""

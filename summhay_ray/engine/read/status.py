@@ -19,7 +19,6 @@ from summhay_ray.engine.state.history import (
     History,
     StartRecord,
     StopRecord,
-    batches_of,
     dollars_of,
     money_of,
     stored_warnings,
@@ -247,7 +246,7 @@ def status(run: storage.RunStore) -> StatusResult:
             *stored_warnings(run, money, answers, history.reach.origins),
         ),
         problems=damaged,
-        batches=batches_of(run),
+        batches=run.batches.counts(),
     )
 
 

@@ -13,7 +13,6 @@ import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, NotRequired, TypeVar
 
 import polars as pl
@@ -208,7 +207,7 @@ class History:
 
     def _newest(self, folder: str, record: type[T]) -> T | None:
         try:
-            newest = _chain(self.run, folder, record).newest()
+            newest = store.Chain(self.run.store.files, f"runs/{self.run.run_id}/{folder}", record, _MEND).newest()
         except store.DamagedRecord as error:
             self._damaged.append(error.flaw)
             return None
@@ -228,14 +227,14 @@ class History:
 
 def keep_start(run: store.RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
     """Record a start of the run, which invalidates an earlier stop. `session`: the number of its driver's session."""
-    _append(_chain(run, "starts", StartRecord), {"session": session, "budget_usd": budget_usd, **asdict(reach)})
+    _append(run, "starts", StartRecord, {"session": session, "budget_usd": budget_usd, **asdict(reach)})
 
 
 def keep_reach(run: store.RunStore, reach: RecordedReach) -> None:
     """Record changed endpoints and margins of a run without remaining items."""
     history = History(run)
     if history.start and history.reach != reach:
-        _append(_chain(run, "starts", StartRecord), {**history.start, **asdict(reach)})
+        _append(run, "starts", StartRecord, {**history.start, **asdict(reach)})
 
 
 def keep_stop(run: store.RunStore, session: int, content: Mapping[str, Any]) -> None:
@@ -243,17 +242,7 @@ def keep_stop(run: store.RunStore, session: int, content: Mapping[str, Any]) -> 
 
     `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
     """
-    _append(_chain(run, "stops", StopRecord), {**content, "session": session, "commits": run.added()})
-
-
-def batches_of(run: store.RunStore) -> dict[str, Any] | None:
-    """See `StatusResult.batches`."""
-    counts = run.batches.counts()
-    if counts is None:
-        return None
-    oldest = counts["oldest"]
-    when = None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds")
-    return {**counts, "oldest": when}
+    _append(run, "stops", StopRecord, {**content, "session": session, "commits": run.added()})
 
 
 def usage_of_run(
@@ -292,7 +281,8 @@ def usage_of_run(
     return rows
 
 
-def _append(chain: store.Chain[Any], body: Mapping[str, Any]) -> None:
+def _append(run: store.RunStore, folder: str, record: type[Any], body: Mapping[str, Any]) -> None:
+    chain = store.Chain(run.store.files, f"runs/{run.run_id}/{folder}", record, _MEND)
     number = chain.latest() + 1
     while not chain.append(number, body):
         number += 1
@@ -301,10 +291,6 @@ def _append(chain: store.Chain[Any], body: Mapping[str, Any]) -> None:
 def plan_file(run: store.RunStore) -> str:
     """The name of the plan at the first start."""
     return f"runs/{run.run_id}/plan.json"
-
-
-def _chain(run: store.RunStore, folder: str, record: type[T]) -> store.Chain[T]:
-    return store.Chain(run.store.files, f"runs/{run.run_id}/{folder}", record, _MEND)
 
 
 Origins = Mapping[tuple[str, str], int]

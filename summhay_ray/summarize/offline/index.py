@@ -66,6 +66,7 @@ class SentenceIndex:
                     owners.append(len(self.numbers))
                     bags.append(bag)
             self.numbers.append(number)
+        self._beginnings = {term[:_BEGINNING] for term in self._places}
         self.documents: Ints = np.array(owners, dtype=np.int64)
         self.n, self.n_terms = len(self.texts), len(self._places)
         self.lengths: Ints = np.array([len(sentence.split()) for sentence in self.texts], dtype=np.int64)
@@ -113,10 +114,6 @@ class SentenceIndex:
         words = plain_words(" ".join(self.texts[:_FIRST]))
         english = sum(word in FUNCTION_WORDS for word in words) > _ENGLISH * len(words)
         return english and not FUNCTION_WORDS.isdisjoint(plain_words(query))
-
-    @functools.cached_property
-    def _beginnings(self) -> frozenset[str]:
-        return frozenset(term[:_BEGINNING] for term in self._places)
 
     def unit(self, vector: Vector) -> Vector:
         """The vector scaled to length 1; an empty or zero vector stays as it is."""
@@ -193,7 +190,6 @@ _LONGEST_TERM = 40
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _BRACKETS = str.maketrans("[]【】［］", "()()()")
 
-_TITLES = ("Mr", "Ms", "Dr", "St")
 # Function words that are nevertheless terms.
 _TELLING = """
     against although am another because between doing down either even every few however many much neither onto per several since
@@ -202,9 +198,8 @@ _TELLING = """
 _FUNCTION_WORDS = FUNCTION_WORDS - frozenset(_TELLING.split()) | {"hers", "itself", "once", "ours", "theirs", "yours"}
 
 
-def sentences_of(text: str) -> list[str]:
-    """The sentences of `text` in order, stripped, each at most 600 characters long."""
-    return sentences(text, _TITLES)
+sentences_of = functools.partial(sentences, abbreviations=("Mr", "Ms", "Dr", "St"))
+"""The sentences of a text in order, stripped, each at most 600 characters long."""
 
 
 def terms_of(text: str) -> list[str]:

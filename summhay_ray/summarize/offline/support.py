@@ -147,7 +147,13 @@ def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: index
     first = np.ones(owner.size, dtype=bool)
     first[1:] = (owner[1:] != owner[:-1]) | (documents[1:] != documents[:-1])
     owner, documents, alike = owner[first], documents[first], alike[first]
-    about = _about(index, relevance)[documents]
+    # Relevance of each document minus half the mean relevance, but at least a tenth of its own.
+    order = np.lexsort((-relevance, index.documents))
+    ordered = index.documents[order]
+    best = np.arange(ordered.size) - np.searchsorted(ordered, ordered) < _BEST_SENTENCES
+    counts = indexing.sums(ordered[best], np.ones(ordered[best].size), len(index.numbers))
+    means = indexing.sums(ordered[best], relevance[order][best], len(index.numbers)) / np.maximum(counts, 1.0)
+    about = np.maximum(means - means.mean() / 2, means / 10)[documents]
     n_documents = indexing.sums(owner, np.ones(owner.size), seeds.size)
     document_relevance = indexing.sums(owner, about, seeds.size) / np.sqrt(n_documents)
     support = np.minimum(n_documents, _ENOUGH_DOCUMENTS) / _ENOUGH_DOCUMENTS * np.where(n_documents < 2, _ALONE, 1.0)
@@ -155,18 +161,6 @@ def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: index
     # Machines may differ in the last bits. Rounding keeps ties equal, and argmax breaks them in document order.
     worth: indexing.Floats = np.round(np.sqrt(sentence_relevance) * document_relevance * support * likeness, 12)
     return worth
-
-
-def _about(index: indexing.SentenceIndex, relevance: indexing.Floats) -> indexing.Floats:
-    """Relevance of each document (n_documents) minus half the mean relevance, but at least a tenth of its own."""
-    order = np.lexsort((-relevance, index.documents))
-    owner = index.documents[order]
-    first = np.searchsorted(owner, owner)
-    best = np.arange(owner.size) - first < _BEST_SENTENCES
-    counts = indexing.sums(owner[best], np.ones(owner[best].size), len(index.numbers))
-    means = indexing.sums(owner[best], relevance[order][best], len(index.numbers)) / np.maximum(counts, 1.0)
-    about: indexing.Floats = np.maximum(means - means.mean() / 2, means / 10)
-    return about
 
 
 def _chosen(index: indexing.SentenceIndex, clusters: _Clusters, wanted: int, most_words: int) -> list[tuple[str, list[int]]]:

@@ -112,9 +112,9 @@ class Recent:
 class Haystacks(Mapping[str, Haystack]):
     """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time.
 
-    `read`: haystack_id -> (content of its source, name of the source for messages). Its errors pass through. A source whose
-    content has changed raises UserError. `metadata`: reads the metadata. `recent`: keeps the haystacks that are loaded, and may
-    have some already. `mapped`: see `Inputs.mapped`.
+    `read`: haystack_id -> (content of its source, name of the source for messages). It raises KeyError for an id that is not in
+    the run; its errors pass through. A source whose content has changed raises UserError. `metadata`: reads the metadata.
+    `recent`: keeps the haystacks that are loaded, and may have some already. `mapped`: see `Inputs.mapped`.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Haystacks(Mapping[str, Haystack]):
         with self._load:
             kept = self.recent.find(haystack_id)
             if kept is None:
-                content, name = self.content(haystack_id)
+                content, name = self._read(haystack_id)
                 kept = read_released(content, name)
                 if kept.haystack.haystack_id != haystack_id:
                     raise changed_error(name)
@@ -178,12 +178,6 @@ class Haystacks(Mapping[str, Haystack]):
             kept = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
         return kept.haystack
 
-    def content(self, haystack_id: str) -> tuple[bytes, str]:
-        """(content of the source, its name for messages), without caching. Raises KeyError as `file` does."""
-        if haystack_id not in self._ids:
-            raise KeyError(haystack_id)
-        return self._read(haystack_id)
-
     def keep(self, store: Store) -> None:
         """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
         its metadata was made."""
@@ -192,7 +186,7 @@ class Haystacks(Mapping[str, Haystack]):
         there = set(store.files.names("objects/haystack"))
         absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
         blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
-        read = ([(one.digest, *self.content(one.haystack_id)) for one in block] for block in blocks)
+        read = ([(one.digest, *self._read(one.haystack_id)) for one in block] for block in blocks)
         if self._mapped is None:
             for block in read:
                 _put(store, block)
