@@ -85,20 +85,16 @@ def _count_parts(text: str, end: str) -> int:
     begins = [part[:1] for part in parts[1:]]
     begins.append(last[:1] or ".")
     if "" in begins or any(map(str.isspace, begins)):
-        return sum(map(whole.__getitem__, _join_parts([*parts, last], end)))
+        # Split only after the ends that are not followed by whitespace.
+        joined = [[*parts, last][:1]]
+        for part in [*parts, last][1:]:
+            if not part or part[0].isspace():
+                joined[-1].append(part)
+            else:
+                joined[-1].append("")
+                joined.append([part])
+        return sum(whole[end.join(some)] for some in joined)
     return sum(map(ended.__getitem__, parts)) + (whole[last] if last else 0)
-
-
-def _join_parts(given: list[str], end: str) -> list[str]:
-    """The parts joined again and split after every end that is not followed by whitespace."""
-    parts = [[given[0]]]
-    for part in given[1:]:
-        if not part or part[0].isspace():
-            parts[-1].append(part)
-        else:
-            parts[-1].append("")
-            parts.append([part])
-    return [end.join(part) for part in parts]
 
 
 class _Counts(dict[str, int]):
