@@ -547,7 +547,9 @@ class _Start:
             progress = timeline.progress(snapshot, time.monotonic())
             if session is not None:
                 money = {name: snapshot[f"{name}_micros"] for name in Dollars._fields}
-                session.told = {"left": progress.left, "money": money}
+                usd = None if progress.usd_left is None else {"expected": progress.usd_left}
+                left = {"calls": progress.calls_left, "usd": usd, "seconds": progress.seconds_left}
+                session.told = {"left": left, "money": money}
             if watch is not None:
                 watch(progress)
 
