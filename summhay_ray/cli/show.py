@@ -162,7 +162,7 @@ def end_lines(result: RunResult, head: tuple[str, str], unit: str, store: str, g
         why = "" if any(most["message"] in reason for reason in result.stopped_models.values()) else f": {most['message']}"
         when = "in an earlier start; not tried again yet: " if most.get("earlier") else ""
         pairs.append(("failed most", f"{when}{most['count']:,} times {where}{most['error']}{why}"))
-    pairs += [("note", line) for line in result.notes]
+    pairs += [("note", line) for line in result.results.notes]
     if result.took_over:
         pairs.append(("took over", f"from the process that ran it before ({result.took_over}); that one has stopped"))
     if cells["done"] or cells["failed"]:

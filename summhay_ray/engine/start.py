@@ -13,7 +13,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -151,11 +151,6 @@ class RunResult:
     def sections(self) -> Sequence[Section]:
         """The sections that the terminal and the report show."""
         return self.results.sections
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks about the results, for the closing lines."""
-        return self.results.notes
 
     def _repr_html_(self) -> str:
         """For a notebook: the outcome and the benchmark's first section."""
@@ -419,16 +414,13 @@ class _Start:
             self._progress_reporter(state, lambda: None)({**money, "doing": doing})
 
     def _execute(self, state: RunState, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
-        keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note")
-
-        def note_warnings(warnings: Iterable[str]) -> None:
-            # Warn now, while the run can still be stopped, of a budget that is too small and of answers of another origin.
-            for warning in warnings:
-                if note is not None:
-                    note(f"warning: {warning}")
+        """Answer the items with the executor, and merge the tables; returns the ledger's last snapshot."""
+        keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note") or (lambda _: None)
 
         def keep_planned(made: PlanResult) -> None:
-            note_warnings(made.warnings)
+            # Warn now, while the run can still be stopped, of a budget that is too small and of answers of another origin.
+            for warning in made.warnings:
+                note(f"warning: {warning}")
             if keep:
                 keep_plan(self.run, made.to_json())
 
@@ -437,13 +429,23 @@ class _Start:
             session = begin_session(self.run.store.files, self.run.run_id, paying)
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
-                if planning is None:
-                    note_warnings(self.workload.warnings())
+                for warning in self.workload.warnings() if planning is None else ():
+                    note(f"warning: {warning}")
                 self._show_start(state, "reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.get("budget")))
                 if planning is not None:
                     planning.begun.set()
-                snapshot = self._answer(state, execution, planning, session)
+                first = execution.snapshot()
+                # Read again now that this start owns the run: an earlier driver may have committed items until then, or all.
+                state = replace(state, finished=finished_items(self.run.at(checked=False)))
+                # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
+                plan_made = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
+                tell = self._progress_reporter(state, plan_made, session)
+                tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
+                with watching(execution.snapshot, tell):
+                    counts = execution.answer(to_do) if (to_do := state.left()) else {}
+                snapshot = {**execution.snapshot(), **counts}
+                tell({**snapshot, "doing": "writing the tables"})
                 execution.finish()
                 planned: PlanResult | str = ""
                 if planning is not None:
@@ -495,24 +497,6 @@ class _Start:
         """A function that plans the rest of the run as it was in a snapshot."""
         return functools.partial(plan, self.workload, at.store, self.options.get("budget"), at)
 
-    def _answer(
-        self, state: RunState, execution: Execution, planning: _Planning | None, session: DriverSession
-    ) -> dict[str, Any]:
-        first = execution.snapshot()
-        # Read again now that this start owns the run: an earlier driver may have committed items until then.
-        state = replace(state, finished=finished_items(self.run.at(checked=False)))
-        # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
-        planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
-        tell = self._progress_reporter(state, planned, session)
-        tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
-        left = state.left()
-        with watching(execution.snapshot, tell):
-            # An earlier driver may have finished the run in the meantime.
-            counts = execution.answer(left) if left else {}
-        snapshot = {**execution.snapshot(), **counts}
-        tell({**snapshot, "doing": "writing the tables"})
-        return snapshot
-
     def _record_stop(self, total: int, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
         run stopped."""
@@ -563,7 +547,9 @@ class _Start:
             progress = timeline.progress(snapshot, time.monotonic())
             if session is not None:
                 money = {name: snapshot[f"{name}_micros"] for name in Dollars._fields}
-                session.told = {"left": progress.left, "money": money}
+                usd = None if progress.usd_left is None else {"expected": progress.usd_left}
+                left = {"calls": progress.calls_left, "usd": usd, "seconds": progress.seconds_left}
+                session.told = {"left": left, "money": money}
             if watch is not None:
                 watch(progress)
 

@@ -76,17 +76,28 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
     people = people if isinstance(people, list | dict) else [people]
     named = [one.get("name", one) if isinstance(one, dict) else one for one in people]
     participants = tuple(one if isinstance(one, str) else json.dumps(one) for one in named)
+    # The stated domain; else by what only conversations or only news have.
+    stated = metadata.optional("domain") if metadata else None
+    about = filter(None, (node.optional("document_metadata") for node in document_nodes))
+    has_sources = any(isinstance(node.value, dict) and "article_source" in node.value for node in about)
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    for node, subtopic in zip(subtopic_nodes, subtopics, strict=True):
+        stored = node.optional("retriever")
+        by_name = {name: stored.entry(name) for name in stored.fields()} if stored else {}
+        scores[subtopic.subtopic_id] = {
+            name: {document: scored.entry(document).number() for document in scored.fields()} for name, scored in by_name.items()
+        }
     haystack = Haystack(
         haystack_id=identity,
         name=PurePosixPath(file.replace("\\", "/")).name.removesuffix(".json"),
         topic_id=topic_id.text() if topic_id else "",
         topic=topic,
-        domain=_domain(metadata, participants, document_nodes),
+        domain=stated.identifier() if stated else "conversation" if participants else "news" if has_sources else "generic",
         participants=participants,
         documents=documents,
         subtopics=subtopics,
         insights=insights,
-        released_scores=_scores(subtopic_nodes, subtopics),
+        released_scores=scores,
         nuggets=raw.get(NUGGETS) is True,
     )
     released = ReleasedFile(haystack, raw, tuple(f"{file}: {oddity}" for oddity in _oddities(haystack, raw)))
@@ -201,29 +212,6 @@ def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str
             if system in seen:
                 raise place.entry(key).refuse(f"a unique system ({seen[system]!r} is the same)", "the same system twice")
             seen[system] = key
-
-
-def _scores(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> dict[str, dict[str, dict[str, float]]]:
-    """subtopic_id -> retriever -> document_id -> score, missing documents included."""
-    scores: dict[str, dict[str, dict[str, float]]] = {}
-    for node, subtopic in zip(nodes, subtopics, strict=True):
-        by_retriever = scores.setdefault(subtopic.subtopic_id, {})
-        stored = node.optional("retriever")
-        for retriever in stored.fields() if stored else ():
-            scored = node.entry("retriever").entry(retriever)
-            by_retriever[retriever] = {document: scored.entry(document).number() for document in scored.fields()}
-    return scores
-
-
-def _domain(metadata: Node | None, participants: tuple[str, ...], documents: list[Node]) -> str:
-    """The stated domain; else conversation if the file names participants, news if a document has a source, or generic."""
-    stated = metadata.optional("domain") if metadata else None
-    if stated:
-        return stated.identifier()
-    if participants:
-        return "conversation"
-    described = filter(None, (node.optional("document_metadata") for node in documents))
-    return "news" if any(isinstance(node.value, dict) and "article_source" in node.value for node in described) else "generic"
 
 
 def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:

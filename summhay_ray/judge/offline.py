@@ -208,12 +208,6 @@ class Coefficients:
         value = (some + full) / 2
         return value, math.sqrt(max(0.0, (some - full) / 4 + full - value**2))
 
-    def coverage(self, value: float) -> Coverage:
-        """The label for an expected coverage."""
-        if value >= self.full_from:
-            return "FULL_COVERAGE"
-        return "PARTIAL_COVERAGE" if value >= self.partial_from else "NO_COVERAGE"
-
 
 @dataclass(frozen=True, slots=True)
 class Rated:
@@ -265,8 +259,10 @@ def rating(coefficients: Coefficients, feature: Features | None, bullets: bool =
     value, uncertainty = (round(one, _DIGITS) for one in coefficients.expected(feature.values))
     if feature.contradicted:
         return Rated("NO_COVERAGE", None, min(value, _CONTRADICTED), uncertainty)
-    coverage = coefficients.coverage(value)
-    return Rated(coverage, None if coverage == "NO_COVERAGE" else feature.bullet, value, uncertainty)
+    if value < coefficients.partial_from and value < coefficients.full_from:
+        return Rated("NO_COVERAGE", None, value, uncertainty)
+    coverage: Coverage = "FULL_COVERAGE" if value >= coefficients.full_from else "PARTIAL_COVERAGE"
+    return Rated(coverage, feature.bullet, value, uncertainty)
 
 
 def uncertainty_at(share: float) -> float:

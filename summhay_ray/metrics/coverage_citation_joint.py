@@ -74,14 +74,27 @@ def score_judgment(
     if value is None and compat == "default":
         expected = " or ".join(COVERAGE_VALUE)
         return _failure(judgment, "unknown_coverage", f"the judge says {_short(judgment.coverage)}; expected {expected}")
-    if not value:
-        return _score(judgment, 0.0, None, (), gold)
-    index = bullet_index(judgment.bullet_id, compat)
-    if index is None or not -len(bullets) <= index < len(bullets):
-        message = f"the judge names bullet {_short(judgment.bullet_id)}; the summary's bullets are 1 to {len(bullets)}"
-        return _failure(judgment, "unusable_bullet", message if bullets else "an insight is covered by a summary without bullets")
-    cited = extract_citations(bullets[index], compat)
-    return _score(judgment, value, index % len(bullets) + 1, cited, gold)
+    bullet, cited = None, tuple[int, ...]()
+    if value:
+        index = bullet_index(judgment.bullet_id, compat)
+        if index is None or not -len(bullets) <= index < len(bullets):
+            message = f"the judge names bullet {_short(judgment.bullet_id)}; the summary's bullets are 1 to {len(bullets)}"
+            none = "an insight is covered by a summary without bullets"
+            return _failure(judgment, "unusable_bullet", message if bullets else none)
+        bullet, cited = index % len(bullets) + 1, extract_citations(bullets[index], compat)
+    documents = gold or frozenset()
+    values = figures(value or 0.0, len(documents.intersection(cited)), len(cited), len(documents))
+    unknown = (*(CITATION_VALUES if bullet is None or gold is None else ()), *(("joint",) if gold is None else ()))
+    return Score(
+        cell_id=judgment.cell_id,
+        judge=judgment.judge,
+        insight_id=judgment.insight_id,
+        position=judgment.position,
+        bullet=bullet,
+        cited=cited,
+        gold=tuple(sorted(documents)),
+        **{**values, **dict.fromkeys(unknown)},
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -94,22 +107,6 @@ def bullet_index(bullet_id: str, compat: Compat) -> int | None:
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) <= _SHOWN:
         value = int(value)
     return value - 1 if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
-
-
-def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[int, ...], gold: frozenset[int] | None) -> Score:
-    documents = gold or frozenset()
-    values = figures(value, len(documents.intersection(cited)), len(cited), len(documents))
-    unknown = (*(CITATION_VALUES if bullet is None or gold is None else ()), *(("joint",) if gold is None else ()))
-    return Score(
-        cell_id=judgment.cell_id,
-        judge=judgment.judge,
-        insight_id=judgment.insight_id,
-        position=judgment.position,
-        bullet=bullet,
-        cited=cited,
-        gold=tuple(sorted(documents)),
-        **{**values, **dict.fromkeys(unknown)},
-    )
 
 
 def _failure(judgment: Judgment, error: str, message: str) -> Failure:

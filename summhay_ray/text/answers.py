@@ -211,9 +211,19 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
             inner = re.split(r"[{}]", answer[begin + 1 : begin + 10_000], maxsplit=1)[0]
             keys = {_plain(key) for key in re.findall(rf"([\w \t-]+?)[\"'{_CLOSE}]?\s*[:：]", inner)}
             broken |= _plain(fields[0]) in keys if fields else bool(keys)
-        for one in _having(value, fields, names, nested):
-            found.append(one)
-            broken = False
+        left = [value]
+        while left:
+            node = left.pop()
+            if isinstance(node, dict):
+                named: dict[str, Any] = {key if key in fields else names.get(_plain(key)) or key: node[key] for key in node}
+                if len(named) < len(node):
+                    raise UnusableAnswer("broken_json", "an object of the answer has a name twice")
+                if all(name in named for name in fields):
+                    found.append(named)
+                    broken = False
+                    if not nested:
+                        continue
+            left += reversed(list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else [])
         begin = answer.find("{", end)
         if n_broken > _MOST_BROKEN:
             broken, begin = True, -1
@@ -233,21 +243,6 @@ def whole_number(value: Any, name: str = "") -> int | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _having(value: Any, fields: Sequence[str], names: dict[str, str], nested: bool) -> Iterator[dict[str, Any]]:
-    left = [value]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            named: dict[str, Any] = {key if key in fields else names.get(_plain(key)) or key: node[key] for key in node}
-            if len(named) < len(node):
-                raise UnusableAnswer("broken_json", "an object of the answer has a name twice")
-            if all(name in named for name in fields):
-                yield named
-                if not nested:
-                    continue
-        left += reversed(list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else [])
 
 
 def _lists(answer: str) -> Iterator[list[Any]]:

@@ -134,7 +134,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     `evidence`: a passage of any length, or its sentences. Each sentence of the statement is compared with the three adjacent
     sentences of the evidence that share most words with it. A statement never contradicts itself.
     """
-    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else _passage(tuple(evidence))
+    said, shown = _passage(statement), _passage(evidence if isinstance(evidence, str) else tuple(evidence))
     found: list[Contradiction] = []
     for one in said.statements:
         opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.tokens)
@@ -146,7 +146,11 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         missing = [fact for fact in one.facts if not _is_among(fact, shown.facts)]
         if not (missing or one.negations or shown.denies or opposes or twins):
             continue
-        window = _best_window(one, shown.statements)
+        # The shortest run of adjacent sentences with the most words of the statement.
+        shared = [one.roots & near.roots for near in shown.statements]
+        runs = [slice(begin, begin + size) for size in range(1, _WINDOW + 1) for begin in range(len(shared) - size + 1)]
+        best = max(runs, key=lambda run: len(frozenset().union(*shared[run])), default=slice(0))
+        window = shown.statements[best]
         common = one.roots & frozenset().union(*(near.roots for near in window))
         if not common or len(common) < _SHARED * len(one.roots):
             continue
@@ -180,26 +184,14 @@ class _Passage:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _passage(sentences: tuple[str, ...]) -> _Passage:
-    statements = [read_statement(sentence) for sentence in sentences]
+def _passage(text: str | tuple[str, ...]) -> _Passage:
+    """The passage of a text, or of its sentences."""
+    statements = [read_statement(sentence) for sentence in (sentences(text) if isinstance(text, str) else text)]
     facts = {
         (one.kind, one.quantity, one.days, one.edges, one.minutes, one.name): one for read in statements for one in read.facts
     }
     roots = frozenset[str]().union(*(one.roots for one in statements))
     return _Passage(statements, list(facts.values()), roots, any(one.negations or one.prefixed for one in statements))
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _read(text: str) -> _Passage:
-    return _passage(tuple(sentences(text)))
-
-
-def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
-    """The shortest run of adjacent sentences with the most words of a statement."""
-    shared = [statement.roots & one.roots for one in shown]
-    windows = [(begin, begin + size) for size in range(1, _WINDOW + 1) for begin in range(len(shown) - size + 1)]
-    begin, end = max(windows, key=lambda window: len(frozenset().union(*shared[slice(*window)])), default=(0, 0))
-    return shown[begin:end]
 
 
 def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:

@@ -228,7 +228,25 @@ _TOLERANCE = 0.1
 @functools.lru_cache(maxsize=1 << 14)
 def read_statement(sentence: str) -> Statement:
     """The facts, words and denials of a sentence. Never fails. The last 16,384 sentences are cached."""
-    return _Reader(sentence).read()
+    text, tokens = read_tokens(sentence)
+    reader = _Reader(text, tokens)
+    facts: list[Fact] = []
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        if token.lower not in _BEGIN_FACTS and token.text.isalpha() and token.text.islower():
+            place += 1
+            continue
+        fact = reader.date(place) or reader.clock(place) or reader.quantity(place) or reader.name(place)
+        if fact is not None:
+            facts.append(fact)
+        place = fact.end if fact is not None else place + 1
+    taken = {place for fact in facts if fact.kind != "name" for place in range(fact.place, fact.end)}
+    roots = frozenset(token.root for place, token in enumerate(tokens) if token.root and place not in taken)
+    words = tuple(token.root or token.lower for token in tokens)
+    matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(tokens) if token.root]
+    prefixed = tuple((place, root(match[1])) for place, match in matches if match)
+    return Statement(words, roots, tuple(facts), tuple(find_negations(text, tokens)), prefixed)
 
 
 def values_of(sentence: str) -> dict[str, str]:
@@ -242,30 +260,12 @@ def values_of(sentence: str) -> dict[str, str]:
     return found
 
 
+@dataclass(slots=True)
 class _Reader:
-    """Reads one sentence. Each step takes the index of a token, and returns the facts there and the index of the next token."""
+    """Reads the fact that begins at a token of a sentence, given by its index; None if none of that kind begins there."""
 
-    def __init__(self, sentence: str) -> None:
-        self.text, self.tokens = read_tokens(sentence)
-
-    def read(self) -> Statement:
-        facts: list[Fact] = []
-        place = 0
-        while place < len(self.tokens):
-            token = self.tokens[place]
-            if token.lower not in _BEGIN_FACTS and token.text.isalpha() and token.text.islower():
-                place += 1
-                continue
-            fact = self._date(place) or self._clock(place) or self._quantity(place) or self._name(place)
-            if fact is not None:
-                facts.append(fact)
-            place = fact.end if fact is not None else place + 1
-        taken = {place for fact in facts if fact.kind != "name" for place in range(fact.place, fact.end)}
-        roots = frozenset(token.root for place, token in enumerate(self.tokens) if token.root and place not in taken)
-        tokens = tuple(token.root or token.lower for token in self.tokens)
-        matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(self.tokens) if token.root]
-        prefixed = tuple((place, root(match[1])) for place, match in matches if match)
-        return Statement(tokens, roots, tuple(facts), tuple(find_negations(self.text, self.tokens)), prefixed)
+    text: str
+    tokens: list[Token]
 
     def _at(self, place: int) -> Token:
         return self.tokens[place] if 0 <= place < len(self.tokens) else END_TOKEN
@@ -275,7 +275,7 @@ class _Reader:
 
     # --- dates and times ------------------------------------------------------------------------------------------------
 
-    def _date(self, place: int) -> Fact | None:
+    def date(self, place: int) -> Fact | None:
         token = self.tokens[place]
         days: tuple[Day, ...] = ()
         if token.kind in ("iso", "slashed", "wide", "day", "month"):
@@ -303,7 +303,7 @@ class _Reader:
         unit = after.lower in _MEASURES or after.lower in _SCALES or before.kind == "sign"
         return not (counts or unit or after.start == self.tokens[place].end and after.kind == "word")
 
-    def _clock(self, place: int) -> Fact | None:
+    def clock(self, place: int) -> Fact | None:
         token = self.tokens[place]
         if token.kind == "word" and token.lower in ("noon", "midnight"):
             return Fact("time", token.text, place, place + 1, minutes=frozenset({720 if token.lower == "noon" else 0}))
@@ -321,7 +321,7 @@ class _Reader:
 
     # --- quantities -----------------------------------------------------------------------------------------------------
 
-    def _quantity(self, place: int) -> Fact | None:
+    def quantity(self, place: int) -> Fact | None:
         if self.tokens[place].kind == "word" and self.tokens[place].lower.rstrip(".") not in _BEGINNINGS:
             return None
         begin = place
@@ -393,11 +393,12 @@ class _Reader:
         """The value of a number in digits or words, the size of its last digit, and the index after it."""
         token = self._at(place)
         if token.kind == "number":
-            value, after = _decimal(token.text), self._at(place + 1)
+            plain, after = plain_numeral(token.text), self._at(place + 1)
             # A decade such as 1990s is neither a number nor a year.
-            if value is None or (after.lower == "s" and after.start == token.end and len(token.text) == 4):
+            is_decade = after.lower == "s" and after.start == token.end and len(token.text) == 4
+            if is_decade or not re.fullmatch(r"\d{1,30}(\.\d{1,30})?", plain):
                 return None
-            number, grain = value
+            number, grain = float(plain), 10.0 ** -len(plain.partition(".")[2])
             attached = (
                 _ATTACHED.get(after.lower)
                 if after.start == token.end and not (after.lower == "m" and after.text == "m" and not self._is_money(place))
@@ -496,7 +497,7 @@ class _Reader:
 
     # --- names ----------------------------------------------------------------------------------------------------------
 
-    def _name(self, place: int) -> Fact | None:
+    def name(self, place: int) -> Fact | None:
         if self.tokens[place].kind == "label" or re.search(r"[^\W\d_]\d", self.tokens[place].text):
             return Fact("name", self.tokens[place].text, place, place + 1, name=(self.tokens[place].lower,))
         end = place
@@ -523,11 +524,3 @@ def plain_numeral(numeral: str) -> str:
     if re.fullmatch(r"\d{1,3}(\.\d{3}){2,}(,\d+)?|\d{1,3}\.\d{3},\d+", plain):
         return plain.replace(".", "").replace(",", ".")
     return plain.replace(",", ".") if plain.count(",") == 1 and "." not in plain else plain
-
-
-def _decimal(numeral: str) -> tuple[float, float] | None:
-    """The value of a numeral and the size of its last digit."""
-    plain = plain_numeral(numeral)
-    if not re.fullmatch(r"\d{1,30}(\.\d{1,30})?", plain):
-        return None
-    return float(plain), 10.0 ** -len(plain.partition(".")[2])

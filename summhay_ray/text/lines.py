@@ -108,9 +108,6 @@ class LineKinds:
         elif _AGENDA.fullmatch(bare):
             self.section[level] = "agenda"
 
-    def in_section(self, name: str) -> bool:
-        return name in self.section.values()
-
     def reason(self, text: str, item: int, linked: float, plain: bool) -> Reason | None:
         """Why a line is omitted; None if it is kept."""
         bare = text.strip().strip("*_").strip()
@@ -144,20 +141,20 @@ class LineKinds:
             named = re.fullmatch(r"[^:]{1,60}:\s*" + URL.pattern, bare, re.IGNORECASE) is not None
             listed = linked >= _MOSTLY and len(words) <= _MANY
             if not sentence and _is_title(bare) and (len(rest) <= 3 or named or listed):
-                return "links" if not self.in_section("agenda") else "agenda"
+                return "links" if "agenda" not in self.section.values() else "agenda"
         if sentence or not self._latin:
             return None
         if not words:
             return None if plain else "no sentence"
-        if self.in_section("attendance") and _is_names(bare):
+        if "attendance" in self.section.values() and _is_names(bare):
             return "attendance"
         if all(word.isupper() and len(word) <= 3 for word in words) and len(words) > 2 and not re.search(r"\d", bare):
             return "attendance"
         if _HANDLE.search(bare) and _is_names(bare):
             return "attendance"
         # In an agenda, titles are at the first level of a list, and statements about them are deeper.
-        titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
-        if self.in_section("agenda") and item and titled and _is_title(bare) and not (TURN.match(bare) and bare[0].isupper()):
+        titled = (linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)) and _is_title(bare)
+        if "agenda" in self.section.values() and item and titled and not (TURN.match(bare) and bare[0].isupper()):
             return "agenda"
         pair = _KEY_VALUE.match(bare)
         if pair and re.fullmatch(r"[\w./-]*#\d+", pair[2]):

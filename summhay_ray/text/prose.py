@@ -321,7 +321,7 @@ class _Reader:
                 self._leave(comment.strip(), number + 1, "code")
             content = rest if closed else content.replace("<!--", "", 1)
         inner = _Reader(self._split, self._latin, in_page=True)
-        inner.kinds.section, inner._width, inner._body = self.kinds.section, self._width, self._body
+        inner.kinds.section = self.kinds.section
         text = page_text(content)
         if text.strip():
             inner.read_markdown(text, 0)
@@ -357,9 +357,13 @@ class _Reader:
         record = "; ".join(f"{name}: {cell}" if name and name != cell else cell for name, cell in pairs)
         if not pairs:
             return
-        if self.kinds.in_section("attendance") or not any(len(cell) > 1 for _, cell in pairs):
-            self._leave(record, number + 1, "attendance" if self.kinds.in_section("attendance") else "no sentence")
-        elif URL.sub("", record) == "" or (len(pairs) == 1 and not self.kinds.states(pairs[0][1], item=1)):
+        if "attendance" in self.kinds.section.values():
+            self._leave(record, number + 1, "attendance")
+        elif (
+            not any(len(cell) > 1 for _, cell in pairs)
+            or URL.sub("", record) == ""
+            or (len(pairs) == 1 and not self.kinds.states(pairs[0][1], item=1))
+        ):
             self._leave(record, number + 1, "no sentence")
         elif len(record) <= _LONGEST_RECORD:
             self._keep(record, number, "row", whole=True)
@@ -388,7 +392,7 @@ class _Reader:
                 self._leave(text.strip(), at + 1, reason)
                 continue
             kind: Kind = "sentence" if self.kinds.states(text, depth) else "line"
-            if kind == "line" and not depth and self.kinds.in_section("agenda"):
+            if kind == "line" and not depth and "agenda" in self.kinds.section.values():
                 # A title without markup.
                 self.kinds.open_section(text, 7)
             self._keep(text, at, kind, raw)

@@ -8,7 +8,7 @@ import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
@@ -49,21 +49,37 @@ class _Token:
     text: str
     kind: str
     """The token in small letters; `##number##` for a number."""
+    bare: str
+    """`kind` without its full stop."""
     ends: bool
     """A sentence ends after it."""
     short: bool
     """An abbreviation or an ellipsis."""
 
-    @property
-    def bare(self) -> str:
-        """`kind` without its full stop."""
-        return self.kind[:-1] if len(self.kind) > 1 and self.kind.endswith(".") else self.kind
-
 
 def punkt_sentences(text: str) -> list[str]:
     """The sentences of `text` in order, as `nltk.sent_tokenize(text)` gives them, without the white space between them."""
+    # The possible ends of sentences, each with the offset of the word before it; for several in one word, the last one.
+    possible: list[tuple[re.Match[str], int]] = []
+    word = stop = 0
+    for mark in _END.finditer(text):
+        blank = max(text.rfind(blank, stop, mark.start()) for blank in _BLANKS)
+        # As in NLTK, a blank directly after the previous end does not count.
+        begin = blank + 1 if blank > stop else word
+        if possible and stop > begin:
+            possible.pop()
+        possible.append((mark, begin))
+        word, stop = begin, mark.start()
+    # (Begin, end) of each sentence.
+    spans: list[tuple[int, int] | None] = []
+    begin = 0
+    for mark, word in possible:
+        if _ends(f"{text[word : mark.end()]}{mark['after']}"):
+            spans.append((begin, mark.end()))
+            begin = mark.end() if mark["next"] is None else mark.start("next")
+    spans += [(begin, len(text.rstrip())), None]
+    # Closing marks move to the sentence that they close.
     found = []
-    spans = [*_spans(text), None]
     moved = 0
     for span, following in itertools.pairwise(spans):
         assert span is not None
@@ -75,30 +91,6 @@ def punkt_sentences(text: str) -> list[str]:
         if closing or text[begin:end]:
             found.append(text[begin:end])
     return found
-
-
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """(begin, end) of each sentence, before closing marks are moved to the sentence that they close."""
-    begin = 0
-    for end, word in _possible_ends(text):
-        if _ends(f"{text[word : end.end()]}{end['after']}"):
-            yield begin, end.end()
-            begin = end.end() if end["next"] is None else end.start("next")
-    yield begin, len(text.rstrip())
-
-
-def _possible_ends(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """The possible ends of sentences, each with the offset of the word before it; for several in one word, the last one."""
-    last, word, stop = None, 0, 0
-    for end in _END.finditer(text):
-        blank = max(text.rfind(blank, stop, end.start()) for blank in _BLANKS)
-        # As in NLTK, a blank directly after the previous end does not count.
-        begin = blank + 1 if blank > stop else word
-        if last and stop <= begin:
-            yield last, word
-        last, word, stop = end, begin, end.start()
-    if last:
-        yield last, word
 
 
 def _ends(context: str) -> bool:
@@ -117,12 +109,13 @@ def _token(text: str, known: _Parameters) -> _Token:
     """A token, classified without its context."""
     lower = text.lower()
     kind = _NUMBER.sub(_NUMBER_TYPE, lower)
+    bare = kind[:-1] if len(kind) > 1 and kind.endswith(".") else kind
     if text in (".", "?", "!"):
-        return _Token(text, kind, ends=True, short=False)
+        return _Token(text, kind, bare, ends=True, short=False)
     if not text.endswith(".") or text.endswith(".."):
-        return _Token(text, kind, ends=False, short=_ELLIPSIS.match(text) is not None)
+        return _Token(text, kind, bare, ends=False, short=_ELLIPSIS.match(text) is not None)
     short = not known.abbreviations.isdisjoint((text[:-1].lower(), text[:-1].lower().rpartition("-")[2]))
-    return _Token(text, kind, ends=not short, short=short)
+    return _Token(text, kind, bare, ends=not short, short=short)
 
 
 def _ends_before(token: _Token, following: _Token, known: _Parameters) -> bool:
@@ -135,38 +128,31 @@ def _ends_before(token: _Token, following: _Token, known: _Parameters) -> bool:
     # A superscript or a fraction is not a letter, although `\w` matches it.
     initial = _INITIAL.match(token.text) is not None and unicodedata.category(token.text[0]) != "No"
     capital = following.text[0].isupper()
-    begins = _begins_sentence(following, next_kind, known)
+    # Whether the next token begins a sentence, by how its word was seen in training; None if undecided.
+    seen, begins = known.contexts.get(next_kind, 0), None
+    if following.text in (";", ":", ",", ".", "!", "?"):
+        begins = False
+    elif capital and seen & _LOWER and not seen & _UPPER_WITHIN:
+        begins = True
+    elif following.text[0].islower() and (seen & _UPPER or not seen & _LOWER_FIRST):
+        begins = False
     if token.short and not initial and (begins or (capital and next_kind in known.starters)):
         return True
     if initial or kind == _NUMBER_TYPE:
-        always_capital = begins is None and initial and capital and not known.contexts.get(next_kind, 0) & _LOWER
+        always_capital = begins is None and initial and capital and not seen & _LOWER
         return token.ends and begins is not False and not always_capital
     return token.ends
-
-
-def _begins_sentence(token: _Token, kind: str, known: _Parameters) -> bool | None:
-    """Whether a token is the first of a sentence, by how its word was seen in training; None if undecided."""
-    if token.text in (";", ":", ",", ".", "!", "?"):
-        return False
-    seen = known.contexts.get(kind, 0)
-    if token.text[0].isupper() and seen & _LOWER and not seen & _UPPER_WITHIN:
-        return True
-    if token.text[0].islower() and (seen & _UPPER or not seen & _LOWER_FIRST):
-        return False
-    return None
 
 
 @functools.cache
 def _parameters() -> _Parameters:
     folder = files("summhay_ray.text") / "data" / "punkt_english"
-
-    def lines(name: str) -> list[str]:
-        return [line for line in (folder / name).read_text(encoding="utf-8").split("\n") if line]
-
-    contexts = (line.split("\t") for line in lines("ortho_context.tab"))
+    names = ("abbrev_types.txt", "sent_starters.txt", "collocations.tab", "ortho_context.tab")
+    texts = [(folder / name).read_text(encoding="utf-8") for name in names]
+    abbreviations, starters, collocations, contexts = ([line for line in text.split("\n") if line] for text in texts)
     return _Parameters(
-        abbreviations=frozenset(lines("abbrev_types.txt")),
-        starters=frozenset(lines("sent_starters.txt")),
-        collocations=frozenset(tuple(line.split("\t")) for line in lines("collocations.tab")),
-        contexts={word: int(flags) for word, flags in contexts},
+        abbreviations=frozenset(abbreviations),
+        starters=frozenset(starters),
+        collocations=frozenset(tuple(line.split("\t")) for line in collocations),
+        contexts={word: int(flags) for word, flags in (line.split("\t") for line in contexts)},
     )

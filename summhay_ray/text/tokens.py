@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import os
 import re
 import threading
@@ -85,20 +86,16 @@ def _count_parts(text: str, end: str) -> int:
     begins = [part[:1] for part in parts[1:]]
     begins.append(last[:1] or ".")
     if "" in begins or any(map(str.isspace, begins)):
-        return sum(map(whole.__getitem__, _join_parts([*parts, last], end)))
+        # Split only after the ends that are not followed by whitespace.
+        joined = [[*parts, last][:1]]
+        for part in [*parts, last][1:]:
+            if not part or part[0].isspace():
+                joined[-1].append(part)
+            else:
+                joined[-1].append("")
+                joined.append([part])
+        return sum(whole[end.join(some)] for some in joined)
     return sum(map(ended.__getitem__, parts)) + (whole[last] if last else 0)
-
-
-def _join_parts(given: list[str], end: str) -> list[str]:
-    """The parts joined again and split after every end that is not followed by whitespace."""
-    parts = [[given[0]]]
-    for part in given[1:]:
-        if not part or part[0].isspace():
-            parts[-1].append(part)
-        else:
-            parts[-1].append("")
-            parts.append([part])
-    return [end.join(part) for part in parts]
 
 
 class _Counts(dict[str, int]):
@@ -210,30 +207,23 @@ def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
     encode ten megabytes. So long runs of whitespace, and text beyond `part` characters, are cut where the splitting pattern
     certainly ends a match. The pattern never looks behind, so the rest is encoded as if it were a separate text.
     """
+    cuts: list[int] = []
     start = 0
-    for cut in _cuts(text, part, run):
-        yield text[start:cut]
-        start = cut
-    yield text[start:]
-
-
-def _cuts(text: str, part: int, run: int) -> Iterator[int]:
-    if len(text) <= min(part, run):
-        return
-    start = 0
-    for blank in re.finditer(f"(?<![{_SPACES}])[{_SPACES}]{{{run},}}", text):
+    blanks = re.finditer(f"(?<![{_SPACES}])[{_SPACES}]{{{run},}}", text) if len(text) > min(part, run) else ()
+    for blank in blanks:
         first, end = blank.span()
         if end == len(text):
             break
         # Before a word, the pattern matches a run up to its last line break, then up to its last character, which belongs to the
         # word.
         line = max(text.rfind("\n", first, end), text.rfind("\r", first, end)) + 1 or first
-        yield from _word_ends(text, start, first, part)
-        yield line
+        cuts += [*_word_ends(text, start, first, part), line]
         if end - line >= 2:
-            yield end - 1
+            cuts.append(end - 1)
         start = max(line, end - 1)
-    yield from _word_ends(text, start, len(text), part)
+    cuts += _word_ends(text, start, len(text), part)
+    for begin, end in itertools.pairwise((0, *cuts, len(text))):
+        yield text[begin:end]
 
 
 def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:

@@ -30,8 +30,16 @@ def sentences(text: str, abbreviations: tuple[str, ...] = ABBREVIATIONS) -> list
 
     The full stop of an abbreviation, or of a German ordinal number after a preposition or article, does not end a sentence.
     """
-    lines = _WIDE_END.sub("\\g<0>\n", text)
-    return [piece for part in _end(abbreviations).split(lines) for piece in _pieces(part.strip()) if piece]
+    pieces = []
+    for part in _end(abbreviations).split(_WIDE_END.sub("\\g<0>\n", text)):
+        sentence, start = part.strip(), 0
+        while len(sentence) - start > _LONGEST:
+            space = sentence.rfind(" ", start + 1, start + _LONGEST)
+            end = space if space > 0 else start + _LONGEST
+            pieces.append(sentence[start:end].strip())
+            start = end
+        pieces.append(sentence[start:].strip())
+    return [piece for piece in pieces if piece]
 
 
 @functools.cache
@@ -42,16 +50,6 @@ def _end(abbreviations: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
         rf"\s(?:(?:(?<=[.!?]\s)|(?<=[.!?][\"'”’)\]]\s)){none_of_them}\s*+(?=[^a-z\s])|(?<=[{_BREAKS}])[{_BREAKS}]*)"
     )
-
-
-def _pieces(sentence: str) -> Iterator[str]:
-    start = 0
-    while len(sentence) - start > _LONGEST:
-        space = sentence.rfind(" ", start + 1, start + _LONGEST)
-        end = space if space > 0 else start + _LONGEST
-        yield sentence[start:end].strip()
-        start = end
-    yield sentence[start:].strip()
 
 
 _NO_END = "".join(rf"(?<!\b{word}\.)" for word in ABBREVIATIONS)

@@ -104,12 +104,6 @@ class Progress:
         """The number of answered calls, counted like `calls_left`."""
         return sum(model.calls for model in self.models) or self.calls
 
-    @property
-    def left(self) -> dict[str, Any]:
-        """The calls, dollars and seconds of `StatusResult.left`."""
-        usd = None if self.usd_left is None else {"expected": self.usd_left}
-        return {"calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
-
 
 @dataclass(frozen=True, slots=True)
 class Extent:

@@ -62,7 +62,12 @@ def read(prompt: str) -> Question:
     body, mark, tail = prompt.partition(f"\n{END_MARK}\n")
     length = _ANSWER.search(tail if mark else prompt)
     if mark or notes or length:
-        documents, asked = (_documents(body), _around(body, tail)) if mark else ((), prompt)
+        documents, asked = (_documents(body), tail) if mark else ((), prompt)
+        if mark and not length and not all(pattern.search(tail) for pattern in _OURS.values()):
+            # A user's template may ask before the documents, too.
+            first_head = _HEADER.search(body)
+            before = body[: first_head.start() if first_head else len(body)].removesuffix(NOTE + "\n")
+            asked = f"{before}\n{tail}"
         if length:
             words = int(length.group(1))
             query = _OURS["Question"].search(asked)
@@ -88,16 +93,6 @@ def read(prompt: str) -> Question:
     before = prompt[: found[0].start()]
     start = _tail_start(prompt, found[-1].end(), _NUMBER.search(before) is not None)
     return Question(_documents(prompt[found[0].start() : start]), *_asked(before + "\n" + prompt[start:]))
-
-
-def _around(body: str, tail: str) -> str:
-    """The text that requests an answer: after the end mark and, if a user's template asks before the documents, also before
-    them."""
-    if _ANSWER.search(tail) or all(pattern.search(tail) for pattern in _OURS.values()):
-        return tail
-    first = _HEADER.search(body)
-    before = body[: first.start() if first else len(body)].removesuffix(NOTE + "\n")
-    return f"{before}\n{tail}"
 
 
 def _documents(text: str) -> tuple[tuple[int, str], ...]:

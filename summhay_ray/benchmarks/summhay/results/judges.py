@@ -134,29 +134,26 @@ def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) 
     """
     names = [run.run_id] if judges is None else list(dict.fromkeys(name for judge in judges for name in judge.runs))
     holders = {name: run if name == run.run_id else run.store.run(name).at() for name in names}
-    ahead = {name: _Ahead(holder.pieces(table)) for name, holder in holders.items()}
+    pieces = {name: holder.pieces(table) for name, holder in holders.items()}
+    rest, frames = {name: next(own) for name, own in pieces.items()}, dict[str, pl.DataFrame]()
     for piece in run.pieces("summaries"):
         for part in piece.iter_slices(SUMMARIES_AT_ONCE):
-            frames = {name: reader.until(part["cell_id"][-1]) for name, reader in ahead.items()}
+            for name, own in pieces.items():
+                frames[name], rest[name] = _take_until(part["cell_id"][-1], rest[name], own)
             yield part, frames[run.run_id] if judges is None else _of_judges(judges, frames, table)
 
 
-class _Ahead:
-    """A reader of rows sorted by cell_id that returns them cell range by cell range."""
-
-    def __init__(self, pieces: Iterator[pl.DataFrame]) -> None:
-        self._pieces, self._rest = pieces, next(pieces)
-
-    def until(self, cell: str) -> pl.DataFrame:
-        """The rows not yet returned, up to and including this cell's."""
-        taken = []
-        while True:
-            end = self._rest["cell_id"].search_sorted(cell, "right")
-            taken.append(self._rest.head(end))
-            more = next(self._pieces, None) if end == self._rest.height else None
-            self._rest = self._rest.slice(end) if more is None else more
-            if more is None:
-                return pl.concat(taken)
+def _take_until(cell: str, rest: pl.DataFrame, pieces: Iterator[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(The rows up to and including a cell's, the rows after them), from `rest` and as many `pieces` as that takes. All rows are
+    sorted by cell_id."""
+    taken = []
+    while True:
+        end = rest["cell_id"].search_sorted(cell, "right")
+        taken.append(rest.head(end))
+        more = next(pieces, None) if end == rest.height else None
+        if more is None:
+            return pl.concat(taken), rest.slice(end)
+        rest = more
 
 
 def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], table: str) -> pl.DataFrame:

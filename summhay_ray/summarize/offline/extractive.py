@@ -1,8 +1,11 @@
-"""The extractive baseline `offline/support`. Found by name; reads only the prompt.
+"""The extractive baselines `offline/support` and `offline/lead`. Found by name; they read only the prompt.
 
-Insights repeat across the documents of a haystack (paper, section 3.2). The model therefore looks for sentences that several
-documents share in nearly the same words, prefers those close to the query from documents about the query, and cites every
+Insights repeat across the documents of a haystack (paper, section 3.2). `offline/support` therefore looks for sentences that
+several documents share in nearly the same words, prefers those close to the query from documents about the query, and cites every
 document that contains them. Instructions inside documents have no effect, and neither has the order of the documents.
+
+`offline/lead` takes one sentence from each of the documents most similar to the query. No statement is compared with a second
+document, so citations may have high precision, but recall is low.
 """
 
 import re
@@ -16,7 +19,7 @@ from summhay_ray.llm import Request
 from summhay_ray.summarize.offline import index as indexing
 from summhay_ray.summarize.offline.framed import SECTION, numbered, read_frame
 from summhay_ray.summarize.offline.index import NOTHING_SAID
-from summhay_ray.summarize.offline.reading import Question, read
+from summhay_ray.summarize.offline.reading import read
 
 # Cosine from which two sentences belong to one cluster.
 _SAME = 0.5
@@ -49,6 +52,8 @@ _LONGEST_SECTION = 300
 _SUMMARY_WORDS = 300
 _SPARE_WORDS = 20
 _LONGEST_BULLET = 45
+# Leading sentences are introductory: the lead is the first sentence at least half as similar to the query as the best one.
+_LEAD = 0.5
 
 
 class Support:
@@ -75,22 +80,17 @@ class Support:
         index = indexing.index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
             return "" if question.n_words is None else indexing.as_text(())
-        if _is_absent(index, question):
-            return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
+        if index.is_english_with(question.query):
+            # Whether the documents lack the rare words of the subject, or of the question if no subject is named.
+            lacking = index.unknown(question.query)
+            least = _LACKING_ALL if question.subject else _LACKING
+            if lacking > least and (not question.subject or index.unknown(question.subject) > _LACKING):
+                return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
         clusters = _ranked(index, index.encode(question.query))
         if question.n_words is None:
             chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
             return "\n".join(indexing.as_bullet(sentence, numbers) for sentence, numbers in chosen)
         return indexing.as_text(sentence for sentence, _ in _chosen(index, clusters, question.n_insights, question.n_words))
-
-
-def _is_absent(index: indexing.SentenceIndex, question: Question) -> bool:
-    """Whether the documents lack the rare words of the subject, or of the question if no subject is named."""
-    if not index.is_english_with(question.query):
-        return False
-    if question.subject:
-        return index.unknown(question.subject) > _LACKING and index.unknown(question.query) > _LACKING_ALL
-    return index.unknown(question.query) > _LACKING
 
 
 def _central(texts: Sequence[str]) -> list[str]:
@@ -183,3 +183,32 @@ def _chosen(index: indexing.SentenceIndex, clusters: _Clusters, wanted: int, mos
         worth[members] = 0.0
         worth[nearness >= _REDUNDANT] = 0.0
     return chosen
+
+
+class Lead:
+    """Takes the documents most similar to the query; from each its first sentence close to the query, with one citation."""
+
+    name: ClassVar[str] = "offline/lead"
+    revision: ClassVar[str] = "3"
+
+    def answer(self, request: Request) -> str:
+        """One bullet per insight requested, at most one per document, or one text. No bullets if the documents yield none. If
+        they contain no word of the query, one bullet says so."""
+        question = read(request.prompt)
+        index = indexing.index_of(tuple(sorted(question.documents)))
+        query = index.encode(question.query)
+        relevance = index.similarities(query)
+        if not relevance.any() and index.is_english_with(question.query):
+            return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
+        ranking = np.argsort(-np.round(index.document_similarities(query), 12), kind="stable").tolist()
+        chosen: list[tuple[str, int]] = []
+        for place in ranking:
+            sentences = np.flatnonzero(index.documents == place)
+            if len(chosen) == question.n_insights:
+                break
+            if sentences.size:
+                lead = sentences[np.argmax(relevance[sentences] >= _LEAD * relevance[sentences].max())]
+                chosen.append((index.texts[lead], index.numbers[place]))
+        if question.n_words is None:
+            return "\n".join(indexing.as_bullet(sentence, [number]) for sentence, number in chosen)
+        return indexing.as_text(sentence for sentence, _ in chosen)
