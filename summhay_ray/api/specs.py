@@ -186,7 +186,7 @@ def _models_here(loaded: Workload[Any] | None) -> list[Check]:
 
 
 def _default_models() -> list[Check]:
-    """Where the retrievers' default models are. These checks pass: not every spec needs them."""
+    """Checks that report where the retrievers' default models are. They always pass, since not every spec needs these models."""
     from summhay_ray import encoders
     from summhay_ray.retrieve import MPNET
 

@@ -1,7 +1,7 @@
 """Whether a window of a document states a candidate, or only shares most of its words.
 
-A document is evidence only if it has the candidate's names, and its window has the candidate's numbers, contradicts none of them,
-does not put what one of the documents is about in the place of another word, and has enough of what is said about the names.
+A document is evidence only if it has the candidate's names, and its window has the candidate's numbers and enough of its other
+words, contradicts none of them, and is not the same sentence about something else.
 """
 
 import difflib
@@ -21,8 +21,8 @@ FRAME, SLOT = 0.75, 3
 """Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
 consecutive words in which they differ."""
 SAID = 0.35
-"""Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
-what is said about it."""
+"""Minimum share of the weight of a statement's words, without its names, in a window that states it: a window that only has the
+names says something else about them."""
 WHOLE = 7
 """A statement of at most this number of words and numbers is stated only where all of them are."""
 
@@ -32,7 +32,7 @@ def stating(of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_]) -
     documents with its names."""
     text = of.texts[candidate.sentence]
     own = read_words(text)
-    # A claim is worded by a model, other than the documents.
+    # A model words a claim differently from the documents.
     is_short = len({*own.roots, *own.numbers}) <= WHOLE and not of.passages[candidate.sentence] % 2
     named = set(itertools.chain(*own.names))
     said_of_them = {word: of.weight(word) for word in own.roots if word not in named}
@@ -69,8 +69,8 @@ class _Worded(NamedTuple):
 
 
 def _about_another(of: Statements, one: _Worded, other: _Worded) -> bool:
-    """Whether two statements have the same words but for a name, or for what one of the documents is about: "the modifier
-    manager is created once", "the component manager is created once"."""
+    """Whether two statements differ only in a name, or in a word that one of the documents is about: "the modifier manager is
+    created once", "the component manager is created once"."""
     steps = difflib.SequenceMatcher(None, one.words, other.words, autojunk=False).get_opcodes()
     if sum(end - begin for step, begin, end, *_ in steps if step == "equal") < FRAME * len(one.words):
         return False

@@ -16,7 +16,7 @@ ABSURD_TOKENS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A choice of the completion, and its tokens by the provider's count."""
+    """A finished choice of a completion, and its tokens by the provider's count."""
 
     choice: dict[str, Any]
     tokens_out: int

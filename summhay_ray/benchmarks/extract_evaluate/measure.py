@@ -101,9 +101,9 @@ def measured(tables: Tables, settings: Settings) -> Tables:
 
 
 def by_query(tables: Tables) -> ByQuery:
-    """How well each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and its ratings: for
-    each criterion the Pearson correlation within a document, if people scored it (a query is a document), and the rating (a query
-    is a summary)."""
+    """The figures of each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER), two for each criterion: the Pearson
+    correlation with people within a document, if people scored it (a query is a document), and the rating (a query is a
+    summary)."""
     at = pl.when(pl.col("budget") > 0).then(pl.concat_str(pl.lit("@"), "budget")).otherwise(pl.lit(""))
     rated = tables["extract_ratings"].with_columns(
         pl.concat_str("method", at, pl.lit("_"), "rater").alias("system"),

@@ -80,7 +80,7 @@ def _with_one_less(prompt: str, rng: random.Random) -> str:
 
 
 def _with_one_more(prompt: str, rng: random.Random) -> str:
-    """The prompt with one more insight: in its list, or, for a chapter, after its own insight."""
+    """The prompt with another insight: added to its list or, in a prompt for a chapter, to the chapter's insight."""
     given = read_input(prompt)
     avoid = [text for text in given.get("avoid") or [] if isinstance(text, str) and text.strip()]
     more = avoid[int(rng.random() * len(avoid))] if avoid else invented_insight(rng, prompt)
