@@ -18,8 +18,8 @@ from summhay_ray.synth import lacks_a_fact, read_words
 from summhay_ray.text import find_contradictions
 
 FRAME, SLOT = 0.75, 3
-"""Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
-consecutive words in which they differ."""
+"""Two statements have the same wording if the second has at least this share of the first one's words, in the same order. Only
+differences of at most this many consecutive words are compared."""
 SAID = 0.35
 """Minimum share of the weight of a statement's words, without its names, in a window that states it: a window that only has the
 names says something else about them."""

@@ -90,19 +90,19 @@ class DriverSession:
     def __init__(self, files: Files, record: SessionRecord) -> None:
         self._files = files
         self._n_beats = 0
-        self._looked = record.number
+        self._last_read = record.number
         self.record = record
         self.number = record.number
         """Higher than the number of every earlier session."""
         self.took_over = ""
         """The driver from which this one took over the run, as `on HOST, pid N`; empty if there was none."""
-        self.told: Mapping[str, Any] = {}
+        self.report: Mapping[str, Any] = {}
         """The report of the driver's work that each heartbeat carries."""
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
         self._n_beats += 1
-        content = {"driver": self.record.driver, "beat": self._n_beats, "told": self.told}
+        content = {"driver": self.record.driver, "beat": self._n_beats, "told": self.report}
         with contextlib.suppress(StoreError, OSError):
             self._files.put(_name(self.number, "beat"), json.dumps(content).encode("ascii"))
 
@@ -111,10 +111,10 @@ class DriverSession:
 
         The driver is described as `on HOST, pid N`. Costs two reads.
         """
-        while (later := read_session(self._files, self._looked + 1)) is not None:
+        while (later := read_session(self._files, self._last_read + 1)) is not None:
             if later.run == self.record.run and how_ended(self._files, later.number) != "refused":
                 return later.where
-            self._looked += 1
+            self._last_read += 1
         end = _end(self._files, self.number)
         return end.get("by", "another driver") if end and end["how"] == "dead" else None
 
@@ -145,7 +145,7 @@ def begin_session(
     session = DriverSession(files, record)
     session.beat()
     try:
-        _make_way(files, session, here, wait_s)
+        _await_earlier_drivers(files, session, here, wait_s)
     except BaseException as error:
         session.end("refused" if isinstance(error, StoreError) else "stopped")
         raise
@@ -241,7 +241,7 @@ def this_process() -> Process:
     return Process(host, machine, pid, _started(pid))
 
 
-def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
+def _await_earlier_drivers(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
     """Wait until no earlier driver owns the run; raise StoreError if another run with paid calls is running in the store."""
     mine = session.record
     others = [record for record in open_sessions(files) if record.number < mine.number]

@@ -60,7 +60,8 @@ TRIES, PAID_TRIES = 6, 3
 CREATIONS = 8
 """Maximum number of attempts to create a batch."""
 POLLS_BEFORE_OUT = 3
-"""After this many failed polls, a batch counts as being answered, so that a detached driver need not wait for its provider."""
+"""After this many failed polls, a batch counts as submitted and at work, so that a detached driver may end without an answer from
+its provider."""
 LINES_TOGETHER = 256
 """Answers that are written to the log at once."""
 FULL_PAUSE_S = 60.0

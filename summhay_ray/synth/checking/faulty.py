@@ -50,18 +50,18 @@ def faulty(answer: Answer, faults: Faults) -> Answer:
             return answer(model, prompt)
         if task not in _WRITING:
             text = answer(model, prompt)
-            return _malformed(text, seeded(faults.seed, "how", prompt)) if _drawn(faults, "malformed", prompt) else text
+            return _malformed(text, seeded(faults.seed, "how", prompt)) if _has_fault(faults, "malformed", prompt) else text
         changed = prompt
-        if _drawn(faults, "forget", prompt):
+        if _has_fault(faults, "forget", prompt):
             changed = _with_one_less(changed, seeded(faults.seed, "which", prompt))
-        if _drawn(faults, "extra", prompt):
+        if _has_fault(faults, "extra", prompt):
             changed = _with_one_more(changed, seeded(faults.seed, "more", prompt))
         return answer(model, changed)
 
     return faulted
 
 
-def _drawn(faults: Faults, kind: str, prompt: str) -> bool:
+def _has_fault(faults: Faults, kind: str, prompt: str) -> bool:
     share: float = getattr(faults, kind)
     return seeded(faults.seed, kind, prompt).random() < share
 
