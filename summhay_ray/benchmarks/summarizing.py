@@ -39,7 +39,7 @@ Strategy = Annotated[str | dict[str, Any], BeforeValidator(_strategy)]
 
 def _no_answers(value: Any) -> None:
     if value is not None:
-        raise ValueError("a file has one text for each query, but here each query needs several answers; name a model")
+        raise ValueError("a file holds one text for each query, but here each query needs several answers; name a model")
 
 
 NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
