@@ -563,7 +563,7 @@ class _Start:
             progress = timeline.progress(snapshot, time.monotonic())
             if session is not None:
                 money = {name: snapshot[f"{name}_micros"] for name in Dollars._fields}
-                session.report = {"left": progress.left, "money": money}
+                session.told = {"left": progress.left, "money": money}
             if watch is not None:
                 watch(progress)
 

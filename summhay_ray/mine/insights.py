@@ -28,8 +28,7 @@ from summhay_ray.mine.windows import stating
 from summhay_ray.text import find_contradictions
 
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
-"""The minimum score of a window that states an insight is between the first two, depending on the collection. Below the third, it
-is unsure whether the window states it."""
+"""A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure."""
 NEAR = 0.1
 """A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
 CHANCE, DECAY = 0.3, 0.6

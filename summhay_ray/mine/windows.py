@@ -1,7 +1,7 @@
 """Whether a window of a document states a candidate, or only shares most of its words.
 
-A document is evidence only if it has the candidate's names, and its window has the candidate's numbers and enough of its other
-words, contradicts none of them, and is not the same sentence about something else.
+A document is evidence only if it has the candidate's names, and its window has the candidate's numbers, contradicts none of them,
+does not put what one of the documents is about in the place of another word, and has enough of what is said about the names.
 """
 
 import difflib
@@ -21,8 +21,8 @@ FRAME, SLOT = 0.75, 3
 """Two statements have the same wording if the second has at least this share of the first one's words, in the same order. Only
 differences of at most this many consecutive words are compared."""
 SAID = 0.35
-"""Minimum share of the weight of a statement's words, without its names, in a window that states it: a window that only has the
-names says something else about them."""
+"""Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
+what is said about it."""
 WHOLE = 7
 """A statement of at most this number of words and numbers is stated only where all of them are."""
 
@@ -32,7 +32,7 @@ def stating(of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_]) -
     documents with its names."""
     text = of.texts[candidate.sentence]
     own = read_words(text)
-    # A model words a claim differently from the documents.
+    # A claim is worded by a model, other than the documents.
     is_short = len({*own.roots, *own.numbers}) <= WHOLE and not of.passages[candidate.sentence] % 2
     named = set(itertools.chain(*own.names))
     said_of_them = {word: of.weight(word) for word in own.roots if word not in named}

@@ -96,13 +96,13 @@ class DriverSession:
         """Higher than the number of every earlier session."""
         self.took_over = ""
         """The driver from which this one took over the run, as `on HOST, pid N`; empty if there was none."""
-        self.report: Mapping[str, Any] = {}
+        self.told: Mapping[str, Any] = {}
         """The report of the driver's work that each heartbeat carries."""
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
         self._n_beats += 1
-        content = {"driver": self.record.driver, "beat": self._n_beats, "told": self.report}
+        content = {"driver": self.record.driver, "beat": self._n_beats, "told": self.told}
         with contextlib.suppress(StoreError, OSError):
             self._files.put(_name(self.number, "beat"), json.dumps(content).encode("ascii"))
 
