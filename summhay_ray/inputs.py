@@ -38,7 +38,8 @@ KINDS = {
 }
 """Kind of a file by `stat.S_IFMT` -> its name in messages."""
 _STRING_OR_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(,|[\[{](?!\s*+[\]}]))', re.DOTALL)
-"""A string; or, as group 1, a comma or the opening of a non-empty container: one for each value except the first."""
+"""A string; or, as group 1, a comma or the opening bracket of a non-empty container. There is one of these for each value but the
+first."""
 
 
 def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[str | Path] = ()) -> bytes:

@@ -357,7 +357,8 @@ def python_page() -> str:
 def door_page() -> str:
     """The names of `summhay_ray.benchmark`."""
     door = summhay_ray.benchmark
-    rows = [(code(name), prose(first_sentence(getattr(door, name)))) for name in sorted(door.__all__)]
+    aliases = type_aliases("summhay_ray.engine.items") | type_aliases("summhay_ray.engine.spec.spec")
+    rows = [(code(name), prose(first_sentence(getattr(door, name), aliases.get(name)))) for name in sorted(door.__all__)]
     return page(
         "Python for benchmarks",
         "What a benchmark imports from `summhay_ray.benchmark`. [Add a benchmark](../tutorials/add-a-benchmark.md) uses it.",
@@ -371,9 +372,21 @@ def documented(module: str, names: Iterable[str]) -> str:
     return "\n".join([f"::: {module}", "    options:", "      members:", *(f"        - {name}" for name in names)])
 
 
-def first_sentence(thing: object) -> str:
-    """The first sentence of a docstring; empty without one of the object itself."""
-    found = inspect.getdoc(thing) if callable(thing) else None
+def type_aliases(module: str) -> dict[str, str]:
+    """Name -> the docstring under its assignment, for a module: a type alias has none of its own."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    return {
+        target.id: text.value.value
+        for assigned, text in itertools.pairwise(tree.body)
+        for target in (assigned.targets if isinstance(assigned, ast.Assign) else ())
+        if isinstance(target, ast.Name) and isinstance(text, ast.Expr)
+        if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+
+
+def first_sentence(thing: object, docstring: str | None = None) -> str:
+    """The first sentence of the docstring, by default of the object's own; empty without one."""
+    found = docstring or (inspect.getdoc(thing) if callable(thing) else None)
     first = " ".join((found or "").split("\n\n")[0].split())
     return re.split(r"(?<=[.?!])\s", first, maxsplit=1)[0]
 

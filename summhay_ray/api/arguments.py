@@ -102,7 +102,7 @@ def store_uri(uri: str | None = None) -> str:
 
 
 def load_with(spec: Spec, store: str | None, options: PlanOptions, cluster: engine.Cluster | None = None) -> Workload[Any]:
-    """`load` with the `overrides` and `untrusted` of a run's options. `cluster`: reads many inputs."""
+    """`load` with the `overrides` and `untrusted` of a run's options. `cluster`: reads the inputs if there are many."""
     mapped = (lambda _: None) if cluster is None else cluster.mapped
     return engine.load_workload(
         spec, options["overrides"], functools.partial(store_of, store), untrusted=options["untrusted"], mapped=mapped

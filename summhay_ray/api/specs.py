@@ -150,8 +150,8 @@ def plan(spec: Spec, store: str | None = None, *, exact: bool = False, **options
     opened = store_of(store, loaded.spec)
     made = engine.plan(loaded, opened, budget, exact=exact)
     asked = any(stage.calls for stage in made.stages)
-    going = engine.reported_work_left(opened, made.run)
-    return replace(made, going=going, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
+    reported_left = engine.reported_work_left(opened, made.run)
+    return replace(made, reported_left=reported_left, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
 
 
 @checked
@@ -186,7 +186,7 @@ def _models_here(loaded: Workload[Any] | None) -> list[Check]:
 
 
 def _default_models() -> list[Check]:
-    """Where the retrievers' default models are. These checks pass: not every spec needs them."""
+    """Checks that report where the retrievers' default models are. They always pass, since not every spec needs these models."""
     from summhay_ray import encoders
     from summhay_ray.retrieve import MPNET
 

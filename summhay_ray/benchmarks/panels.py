@@ -33,7 +33,7 @@ def panels_section(figures: pl.DataFrame) -> list[Section]:
     if figures.is_empty():
         return []
     text = (
-        "How the members of each panel agree among each other, on what all of them judged. Unanimous: all give the same verdict. "
+        "How far the members of each panel agree on what all of them judged. Unanimous: all give the same verdict. "
         "Tied: no verdict has most votes. Alpha: Krippendorff's, for ordinal data. Spread: the mean standard deviation of their "
         "values. The table of votes has every member's verdict."
     )

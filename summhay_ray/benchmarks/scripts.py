@@ -25,7 +25,8 @@ class OfWordsSpec(Spec):
     )
 
     def warn_of_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
-        """Warn about non-Latin texts that are read as Latin ones. `texts`: the texts that are compared with each other."""
+        """Warn about texts in other scripts that `script: latin` reads by the rules for Latin ones. `texts`: groups of texts that
+        are compared with each other."""
         foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
         warning = (
             f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND_SCRIPT}"

@@ -39,7 +39,7 @@ Strategy = Annotated[str | dict[str, Any], BeforeValidator(_strategy)]
 
 def _no_answers(value: Any) -> None:
     if value is not None:
-        raise ValueError("a file holds one text for each query, and this model is asked about each of many; name a model")
+        raise ValueError("a file holds one text for each query, but here each query needs several answers; name a model")
 
 
 NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
@@ -104,7 +104,7 @@ Summarizer = Annotated[SummarizerSpec, BeforeValidator(summarizer_entry, json_sc
 def unused_retrievers(summarizers: Sequence[SummarizerSpec], retrievers: Sequence[str]) -> list[str]:
     """Warn about each summarizer whose answers come from a file if the spec has retrievers: they have no effect on it."""
     unused = [name for name in retrievers if name != "none"]
-    mend = "its answers are given, whatever is retrieved; write retrievers: [none], or give it a spec of its own"
+    mend = "its answers come from a file, whatever is retrieved; write retrievers: [none], or give it a spec of its own"
     named = f"retrievers: {', '.join(unused)}: without effect on"
     return [f"{named} {one.label}: {mend}" for one in summarizers if one.answers is not None and unused]
 
@@ -206,5 +206,5 @@ def read_summary(outcome: Any) -> Outcome[RawAnswer]:
     if summarize.refuses(raw.text):
         return Refusal("refusal", "the model refused in words", raw.key, raw.attempts, raw.usd_micros)
     if not raw.text:
-        return Malformed("empty_answer", "the answer holds no line but its thinking", raw.key, raw.attempts, raw.usd_micros)
+        return Malformed("empty_answer", "the answer has no line besides its thinking", raw.key, raw.attempts, raw.usd_micros)
     return found

@@ -25,7 +25,7 @@ PLAIN_EVERY_S = 10.0
 TABLE_FROM = 100
 """Terminal width, in columns, from which the models' figures are shown."""
 SHORTEST_BAR, LONGEST_BAR = 6, 30
-TOLD_AFTER_S = 5.0
+REPORTED_AFTER_S = 5.0
 """After this many seconds of only 429s, a model's state reports it; occasional 429s are only counted."""
 HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
 
@@ -47,7 +47,7 @@ class ProgressDisplay:
     _shown_turns: tuple[object, ...] = field(init=False, default=())
     _last: Progress | None = field(init=False, default=None)
     _noted: set[str] = field(init=False, default_factory=set)
-    _over: bool = field(init=False, default=False)
+    _has_ended: bool = field(init=False, default=False)
 
     def __enter__(self) -> ProgressDisplay:
         if sys.stderr.isatty():
@@ -56,7 +56,7 @@ class ProgressDisplay:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._over = True
+        self._has_ended = True
         if self._live:
             self._live.stop()
         elif self._last and not isinstance(error, KeyboardInterrupt | Stopped):
@@ -80,7 +80,7 @@ class ProgressDisplay:
 
     def note(self, text: str) -> None:
         """Print a line above the display. Ignored after the end of the run: notes about its plan are then obsolete."""
-        if self._over:
+        if self._has_ended:
             return
         self._noted.add(text)
         if self._live:
@@ -209,7 +209,7 @@ def _state(model: ModelProgress) -> str:
     if model.stopped:
         return f"stopped: {printable(model.stopped)}"
     parts = [f"paused for {model.paused_s:.0f} s"] if model.paused_s > 0 else []
-    if model.refused_s >= TOLD_AFTER_S:
+    if model.refused_s >= REPORTED_AFTER_S:
         left = _time(max(0.0, LONGEST_PAUSE_S - model.refused_s))
         parts.append(f"nothing but 429 for {_time(model.refused_s)}, given up in {left}")
     if model.fallbacks:

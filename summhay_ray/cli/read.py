@@ -62,7 +62,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
     if result.batches:
         pairs.append(("batches", batches_line(result.batches)))
     if result.left is not None:
-        pairs.append(("left to do", _left(result, unit)))
+        pairs.append(("left to do", _work_left(result, unit)))
     if result.finish_reasons:
         pairs.append(("cut or unfinished", f"{counts_text(result.finish_reasons)} of the answers"))
     shown = result.tables if everything else {}
@@ -76,7 +76,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
     ]
 
 
-def _left(result: StatusResult, unit: str) -> str:
+def _work_left(result: StatusResult, unit: str) -> str:
     """Remaining work, its possible cost, and how to resume."""
     left = dict(result.left or {})
     usd, cells, calls, most = (left.get(name) for name in ("usd", "cells", "calls", "max_calls"))

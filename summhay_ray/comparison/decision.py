@@ -94,33 +94,35 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     limits = _limits(evidence, standings, may_be_best, own)
     if reasons or chosen is None or first is None:
         n_best = len(may_be_best)
-        said = []
+        texts = []
         if more is not None:
             haystacks = math.ceil(more * evidence.n_clusters / max(1, evidence.n_queries))
             further = (
                 f", in {haystacks:,} further {evidence.cluster}{'s'[: haystacks > 1]}," if evidence.over == "haystacks" else ""
             )
-            said.append(f"About {more:,} more quer{'ies' if more > 1 else 'y'}{further} may bring one.")
+            texts.append(f"About {more:,} more quer{'ies' if more > 1 else 'y'}{further} may bring one.")
         if labels is not None:
             only = f"of {may_be_best[0]['label']}"
             each = f"{FEWEST} of each of the {n_best} systems that may be the best" if n_best > 1 else only
-            said.append(f"{labels:,} labels by people ({each}) would check the judge (summhay label).")
-        said = [f"No decision: {'; '.join(reasons)}.", *said]
+            texts.append(f"{labels:,} labels by people ({each}) would check the judge (summhay label).")
+        texts = [f"No decision: {'; '.join(reasons)}.", *texts]
         if by_cost and chosen is not None and len(set(costs)) > 1:
-            said.append(f"The cheapest is {chosen['label']}: {_dollars(chosen['usd'])} a query.")
+            texts.append(f"The cheapest is {chosen['label']}: {_dollars(chosen['usd'])} a query.")
     else:
         others = [one["label"] for one in may_be_best if one["name"] not in (chosen["name"], first["name"])]
         cheapest = f", the cheapest of {len(costs)} systems that may be the best" if by_cost and len(set(costs)) > 1 else ""
-        said = [f"Use {chosen['label']} ({_score(chosen, evidence)}){cheapest}."]
+        texts = [f"Use {chosen['label']} ({_score(chosen, evidence)}){cheapest}."]
         if first is not chosen:
             cost = f", {_dollars(first['usd'])} a query"
-            said.append(f"The best by score is {first['label']} ({_score(first, evidence)}{cost}); it is not shown to be better.")
+            texts.append(
+                f"The best by score is {first['label']} ({_score(first, evidence)}{cost}); it is not shown to be better."
+            )
         if others:
-            said.append(f"{_listed(others)} {'is' if len(others) == 1 else 'are'} not shown to be worse.")
-        said.append(f"It costs {_dollars(chosen['usd'])} a query." if chosen["usd"] is not None else "Its cost is not known.")
-        said.append(f"Confidence is limited by {'; '.join(limits)}.")
+            texts.append(f"{_list_names(others)} {'is' if len(others) == 1 else 'are'} not shown to be worse.")
+        texts.append(f"It costs {_dollars(chosen['usd'])} a query." if chosen["usd"] is not None else "Its cost is not known.")
+        texts.append(f"Confidence is limited by {'; '.join(limits)}.")
     if ceilings := len(ranked) - len(usable):
-        said.append(f"Not considered: {ceilings} system{'s'[: ceilings > 1]} that see{'s'[ceilings > 1 :]} the gold documents.")
+        texts.append(f"Not considered: {ceilings} system{'s'[: ceilings > 1]} that see{'s'[ceilings > 1 :]} the gold documents.")
     named = None if reasons else chosen
     return SystemDecision(
         figure=evidence.figure,
@@ -133,7 +135,7 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
         labels=labels,
         reasons=reasons,
         limits=limits,
-        text=" ".join(said),
+        text=" ".join(texts),
     )
 
 
@@ -178,9 +180,9 @@ def _limits(
     limits += [f"{one['label']} lacks {missing_text(one, evidence.counted)}" for one in lacking[:NAMED]]
     left_out = [one["label"] for one in standings if one["rank"] is None]
     if left_out:
-        limits.append(f"{_listed(left_out)} left out, with more than a tenth of {evidence.counted} missing")
+        limits.append(f"{_list_names(left_out)} left out, with more than a tenth of {evidence.counted} missing")
     if evidence.judge and not evidence.labelled:
-        limits.append(f"the judge ({evidence.judge}), whose scores no labels by people check here")
+        limits.append(f"the judge ({evidence.judge}), whose scores are not checked by people's labels")
     return [*limits, *evidence.caveats]
 
 
@@ -198,7 +200,7 @@ def _dollars(usd: float) -> str:
     return f"${usd:,.2f}" if usd >= 1 else f"${f'{usd:.6f}'.rstrip('0').rstrip('.')}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """Some names, and the number of further ones."""
     if len(names) > NAMED:
         return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"

@@ -82,9 +82,9 @@ class RunScores:
 def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:
     """The scores of each value of a factor instead of each system's: on each query, the mean over the other factor's values.
 
-    `factors`: system -> (value of the factor, value of the other). All values are averaged over the same values of the other
-    factor: those combined with every value. A score missing in one of them is missing in the mean. Raises UserError if there are
-    no such values.
+    `factors`: system -> (value of the factor, value of the other). All means are over the same values of the other factor: those
+    that every value of this factor was combined with. A score missing in one of them is missing in the mean. Raises UserError if
+    there are no such values.
     """
     others: dict[str, set[str]] = {}
     for value, other in factors.values():

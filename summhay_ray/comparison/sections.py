@@ -47,7 +47,7 @@ def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
     """A line for each pair if there are few; else one line for all."""
     pairs, standings = comparison.of(figure), comparison.standings[figure]
     if pairs.height <= FEW_PAIRS:
-        rows = pairs.select(_named(comparison, "a"), _named(comparison, "b"), "verdict").iter_rows()
+        rows = pairs.select(_labels_of(comparison, "a"), _labels_of(comparison, "b"), "verdict").iter_rows()
         return [f"{figure}, {a} and {b}: {verdict}" for a, b, verdict in rows]
     best, n = standings.filter("may_be_best")["label"].to_list(), standings["rank"].count()
     differ = f"{pairs['differs'].sum():,} of {pairs.height:,} pairs differ, the others are not shown to"
@@ -88,14 +88,14 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
     """The ranking of systems with its uncertainty."""
     standings, unit = comparison.standings[figure], comparison.units[figure]
     text = (
-        f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets the ranks that the pairs leave open: 1 "
-        "where no pair shows a better system. All of them hold the true ranks together in 95 % of cases."
+        f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets: the possible ranks, from 1 if no pair "
+        "shows a better system. In 95 % of cases all true ranks are among them."
     )
     if (standings["missing"] > 0).any():
         text += (
-            " Systems are ranked on the queries of which all of them lack nothing; if there are none, with what is missing as 0 "
-            f"(floor). One that lacks more than a tenth of {comparison.counted} is incomplete: it has no rank, and changes "
-            "nothing for the others."
+            " Systems are ranked on the queries on which none of them lacks anything; if there are none, missing values count as "
+            f"0 (floor). A system that lacks more than a tenth of {comparison.counted} is incomplete: it has no rank, and does "
+            "not affect the others."
         )
     may = (
         pl.when("may_be_best")
@@ -132,7 +132,7 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
     )
 
 
-def _named(comparison: SystemComparison, side: str) -> pl.Expr:
+def _labels_of(comparison: SystemComparison, side: str) -> pl.Expr:
     """The labels of a side's systems in tables, as in `standings`."""
     of = pl.col(side).struct.field
     return (of("label") if len(comparison.runs) == 1 else pl.format("{} {}", of("run"), of("label"))).alias(side)
@@ -144,8 +144,8 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
     paired, corrected, labelled = (pl.col(name).struct.field for name in ("paired", "corrected", "labelled"))
     least = paired("detectable")
     columns = {
-        "system": _named(comparison, "a"),
-        "compared with": _named(comparison, "b"),
+        "system": _labels_of(comparison, "a"),
+        "compared with": _labels_of(comparison, "b"),
         **{f"difference{end}": paired(name) for end, name in ENDS.items()},
         "p": paired("p"),
         "p (all pairs)": paired("p_adjusted"),

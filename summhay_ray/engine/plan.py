@@ -93,7 +93,7 @@ class PlanResult:
     """The word for items in messages."""
     waves: int = 0
     """Number of batches that must follow one another, each of which takes up to 24 hours; 0 without batches."""
-    going: Mapping[str, Any] | None = None
+    reported_left: Mapping[str, Any] | None = None
     """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
     ways: Sequence[ComparedWay] = field(default=(), repr=False)
     """The dollars and hours of the same calls in other ways."""
@@ -154,7 +154,7 @@ class PlanResult:
         names = ("run", "cells", "cells_finished", "too_long", "no_context", "minutes", "budget_usd")
         plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **self.so_far}}
         stages = [stage.to_json() for stage in self.stages]
-        left = {"cells": self.left["cells"], **self.going} if self.going else self.left
+        left = {"cells": self.left["cells"], **self.reported_left} if self.reported_left else self.left
         plain |= {"waves": self.waves, "batch_hours": BATCH_H * self.waves} if self.waves else {}
         drawn = None if self.drawn is None else asdict(self.drawn)
         return {**plain, "drawn": drawn, "left": left, "warnings": list(self.warnings), "stages": stages}
@@ -197,9 +197,9 @@ class CountingAsk(Ask):
         """See `Ask`. Each question counts once, and only if it is not answered already."""
         planner = self._planner
         question = hash((planner.prompt(made), made.sample, *self._guesses))
-        if self._size != "expected" or self._done or question in planner.spared or planner.known(made) is not None:
+        if self._size != "expected" or self._done or question in planner.shortened_questions or planner.known(made) is not None:
             return
-        planner.spared.add(question)
+        planner.shortened_questions.add(question)
         (tokens, _), (fewer, _) = planner.count_tokens_of(whole), planner.count_tokens_of(made)
         settings = planner.settings[made.model]
         micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
@@ -241,7 +241,7 @@ class CountingAsk(Ask):
         question = hash((prompt, request.sample, *after))
         if counts and not self._done:
             # A question that two items share is one call.
-            seen = planner.seen[self._size]
+            seen = planner.counted_questions[self._size]
             if question not in seen:
                 seen.add(question)
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
@@ -326,13 +326,13 @@ class Planner:
         """Equal calls -> their number."""
         self.asked: dict[tuple[str, str, float], None] = {}
         """(stage, model, share) of all questions, whether they need calls or not."""
-        self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
+        self.counted_questions: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.prefixes: dict[int, int] = {}
         """Hash of a shared beginning of prompts -> its tokens; 0 if it is too short for the provider's cache."""
-        self.short: dict[str, int] = {}
+        self.uncached_prefixes: dict[str, int] = {}
         """Model -> tokens of its longest shared beginning that is too short for its cache."""
-        self.spared: set[int] = set()
+        self.shortened_questions: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
         self._recorded: list[CountedCall] = []
         """The additions of the current item to the counts."""
@@ -394,7 +394,7 @@ class Planner:
         shared = tokens if request.shared == len(last) else sum(map(count_tokens, (*before, last[: request.shared])))
         self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
         if not self.prefixes[prefix]:
-            self.short[request.model] = max(self.short.get(request.model, 0), shared)
+            self.uncached_prefixes[request.model] = max(self.uncached_prefixes.get(request.model, 0), shared)
         return 0, self.prefixes[prefix]
 
     def count_tokens_of(self, request: Request) -> tuple[int, int]:
@@ -549,7 +549,7 @@ def plan(
     money = Money(Counter(), Counter(), Counter()) if run is None else money_of(run, planner.index)
     dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)
     # While a driver is running, the uncertain dollars are unknown.
-    gone = money.spent + money.uncertain if dollars.uncertain else money.spent
+    spent = money.spent + money.uncertain if dollars.uncertain else money.spent
     reasons = Counter(planner.unprepared).most_common(MOST_REASONS)
     so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
     made = PlanResult(
@@ -566,8 +566,8 @@ def plan(
         drawn=drawn,
         warnings=(
             *workload.warnings(),
-            *budget_warnings(workload, gone, stages, budget_usd),
-            *(short_prefix(planner.settings[model], n) for model, n in planner.short.items()),
+            *budget_warnings(workload, spent, stages, budget_usd),
+            *(short_prefix(planner.settings[model], n) for model, n in planner.uncached_prefixes.items()),
             *(f"{workload.counted.phrase(round(n))} will fail: {why}" for why, n in reasons),
             *other_origins({key: round(n) for key, n in planner.origins.items()}, origins_of(planner.settings)),
         ),
@@ -580,9 +580,9 @@ def plan(
     return replace(made, ways=compare_ways(workload.spec.model_entries(), planner.calls or means, made.minutes))
 
 
-def budget_warnings(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
-    """A line for each budget that is smaller than its spent dollars (`gone`) plus the expected dollars."""
-    expected: Counter[Scope] = Counter(gone)
+def budget_warnings(workload: Workload[Any], spent: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
+    """A line for each budget that is smaller than its `spent` dollars plus the expected dollars."""
+    expected: Counter[Scope] = Counter(spent)
     for planned in stages:
         expected.update(dict.fromkeys(scopes((planned.stage, planned.model)), planned.usd_micros))
     spec = workload.spec

@@ -67,7 +67,7 @@ class JobOrder:
 def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
     """Send a run to the cluster at `address`, or find it there. Raises UserError, StoreError, before anything is sent."""
     if workload.spec.executor == "inline":
-        raise UserError("executor: inline runs in one process, and a job on a cluster; leave it out, or set executor: ray")
+        raise UserError("executor: inline runs in one process, but a job runs on a cluster; leave it out, or set executor: ray")
     url = job_url(address)
     uri, bucket, notes = store_for_job(order.store_uri, url)
     order = replace(order, store_uri=uri)
@@ -222,18 +222,18 @@ class RayJob:
         """Pass the job's log to `tell` in pieces, from its beginning, until the job ends. Raises JobLost."""
         import aiohttp
 
-        told = 0
+        n_passed = 0
         lost_since: float | None = None
 
         async def read_log() -> None:
             # Every new connection sends the log from its beginning.
-            nonlocal told
+            nonlocal n_passed
             received = 0
             async for text in self.client.tail_job_logs(self.job):
                 received += len(text)
-                if received > told:
-                    tell(text[told - received :])
-                    told = received
+                if received > n_passed:
+                    tell(text[n_passed - received :])
+                    n_passed = received
 
         while True:
             try:

@@ -145,7 +145,7 @@ def health(
         if facts.checked:
             right = _right(name, facts)
             if facts.checked < FEWEST_PAIRS:
-                doubts.append(f"{right}; {FEWEST_PAIRS} are the fewest that tell: check more (summhay mine --check)")
+                doubts.append(f"{right}; at least {FEWEST_PAIRS} are needed: check more (summhay mine --check)")
             elif facts.right < LEAST_GOLD * facts.checked:
                 least = f"below {100 * LEAST_GOLD:.0f} % no winner is named"
                 limits.append(f"{right}: {least}; mend the haystack (summhay mine --review)")
@@ -169,7 +169,7 @@ def few_documents(n_insights: int, n_pairs: int) -> str:
     if not 0 < n_pairs < FEWEST_DOCUMENTS * n_insights:
         return ""
     mean = f"{n_insights} insights have {n_pairs / n_insights:.1f} documents each on average"
-    return f"{mean}, so each wrong one weighs much in citation scores; more documents of one kind would tell more"
+    return f"{mean}, so each wrong one weighs much in citation scores; more documents about the same things would help"
 
 
 def _right(name: str, facts: HaystackFacts) -> str:

@@ -52,7 +52,7 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
     except (ValueError, RecursionError) as error:
         raise _bad(path, f"it is no JSON ({error})") from error
     if not isinstance(rows, list) or not rows:
-        raise _bad(path, f"it holds {_shown(rows)}")
+        raise _bad(path, f"it holds {_quote(rows)}")
     summaries = []
     for number, row in enumerate(rows, 1):
         try:
@@ -89,24 +89,24 @@ def _bad(path: Path, reason: str) -> UserError:
 
 def _summary(row: Any) -> AnnotatedSummary:
     if not isinstance(row, Mapping):
-        raise ValueError(f"it is {_shown(row)} and no object")
-    bullets = tuple(_listed(row, "summary"))
+        raise ValueError(f"it is {_quote(row)} and no object")
+    bullets = tuple(_list_in(row, "summary"))
     if odd := [bullet for bullet in bullets if not isinstance(bullet, str)]:
-        raise ValueError(f"a bullet of summary is {_shown(odd[0])} and no text")
+        raise ValueError(f"a bullet of summary is {_quote(odd[0])} and no text")
     texts = {name: insight["insight"] for name, insight in _by_insight(row, "reference_insights").items()}
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
-        raise ValueError(f"insight of {_shown(wrong[0])} is {_shown(texts[wrong[0]])} and no text")
+        raise ValueError(f"insight of {_quote(wrong[0])} is {_quote(texts[wrong[0]])} and no text")
     people = {name: _person(judged, len(bullets)) for name, judged in _by_insight(row, "annotation").items()}
     if not people:
         raise ValueError("it has no annotation")
     if unknown := [name for name in people if name not in texts]:
-        raise ValueError(f"insight {_shown(unknown[0])} is annotated and no reference insight")
+        raise ValueError(f"insight {_quote(unknown[0])} is annotated and no reference insight")
     names = [name for name in texts if name in people]
-    topic = _named(row, "topic") or _named(row, "topic_id") or _named(row, "topic_fn")
-    subtopic = _named(row, "subtopic_id")
+    topic = _optional_name(row, "topic") or _optional_name(row, "topic_id") or _optional_name(row, "topic_fn")
+    subtopic = _optional_name(row, "subtopic_id")
     return AnnotatedSummary(
         topic=topic,
-        system=_named(row, "summkey"),
+        system=_optional_name(row, "summkey"),
         bullets=bullets,
         insights=tuple(Insight("", subtopic, str(name), place, "", texts[name]) for place, name in enumerate(names)),
         coverage=tuple(people[name][0] for name in names),
@@ -115,32 +115,32 @@ def _summary(row: Any) -> AnnotatedSummary:
     )
 
 
-def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
+def _list_in(row: Mapping[str, Any], name: str) -> list[Any]:
     if not isinstance(row[name], list):
-        raise ValueError(f"{name} is {_shown(row[name])} and no list")
+        raise ValueError(f"{name} is {_quote(row[name])} and no list")
     return list(row[name])
 
 
 def _by_insight(row: Mapping[str, Any], name: str) -> dict[str | int, Mapping[str, Any]]:
     """The objects of a list by their insight_id."""
     entries: dict[str | int, Mapping[str, Any]] = {}
-    for entry in _listed(row, name):
+    for entry in _list_in(row, name):
         if not isinstance(entry, Mapping):
-            raise ValueError(f"{name} holds {_shown(entry)} and no object")
+            raise ValueError(f"{name} holds {_quote(entry)} and no object")
         insight = entry["insight_id"]
         if not isinstance(insight, str | int):
-            raise ValueError(f"an insight_id of {name} is {_shown(insight)} and no text or number")
+            raise ValueError(f"an insight_id of {name} is {_quote(insight)} and no text or number")
         if insight in entries:
-            raise ValueError(f"insight {_shown(insight)} {_TWICE[name]}")
+            raise ValueError(f"insight {_quote(insight)} {_TWICE[name]}")
         entries[insight] = entry
     return entries
 
 
-def _named(row: Mapping[str, Any], name: str) -> str:
+def _optional_name(row: Mapping[str, Any], name: str) -> str:
     """An optional name of a row; empty if it is absent."""
     value = row.get(name)
     if value is not None and not isinstance(value, str | int):
-        raise ValueError(f"{name} is {_shown(value)} and no text or number")
+        raise ValueError(f"{name} is {_quote(value)} and no text or number")
     return "" if value is None else str(value)
 
 
@@ -148,7 +148,7 @@ def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | Non
     """A person's coverage value and bullet (from 1)."""
     if not isinstance(judged["coverage"], str) or judged["coverage"] not in ANNOTATION_VALUE:
         known = ", ".join(name for name in ANNOTATION_VALUE if name not in COVERAGE_VALUE)
-        raise ValueError(f"a person's coverage is {_shown(judged['coverage'])}; expected {known}")
+        raise ValueError(f"a person's coverage is {_quote(judged['coverage'])}; expected {known}")
     coverage, candidate = ANNOTATION_VALUE[judged["coverage"]], judged["candidate_id"]
     if not coverage or candidate in _NO_BULLET:
         return coverage, None
@@ -174,5 +174,5 @@ def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | No
     return tuple(next(iter(verdicts)) if len(verdicts) == 1 else None for verdicts in votes)
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     return json.dumps(value, default=str)[:60]

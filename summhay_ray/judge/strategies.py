@@ -130,14 +130,14 @@ class PerSummary:
             return [replace(shared, usd_micros=price) for price in prices]
         read = _outcomes(shared, len(insights))
         unread = [index for index, outcome in enumerate(read) if isinstance(outcome, Malformed)]
-        again = await asyncio.gather(*(self._again(insights[index], bullets, settings, ask) for index in unread))
+        again = await asyncio.gather(*(self._ask_alone(insights[index], bullets, settings, ask) for index in unread))
         by_index = dict(zip(unread, again, strict=True))
         return [
             add_price(by_index.get(index, outcome), price)
             for index, (outcome, price) in enumerate(zip(read, prices, strict=True))
         ]
 
-    async def _again(self, insight: Insight, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Verdict]:
+    async def _ask_alone(self, insight: Insight, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Verdict]:
         """Ask about the insight alone, with our prompt for one insight, or with the user's own prompt and this insight in it."""
         if not settings.prompt:
             return (await self.alone().judge([insight], bullets, settings, ask))[0]

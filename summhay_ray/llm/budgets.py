@@ -163,11 +163,11 @@ class Account:
         """The largest worst case that all budgets have room for now, and the largest if all calls in flight were free."""
         now = ever = math.inf
         for scope in scopes(purpose) if self._bounds else ():
-            if (left := self._left(scope)) is not None:
+            if (left := self._budget_left(scope)) is not None:
                 now, ever = min(now, left - self._promised_sum[scope]), min(ever, left + self.reserved[scope])
         return now, ever
 
-    def _left(self, scope: Scope) -> int | None:
+    def _budget_left(self, scope: Scope) -> int | None:
         """The rest of the scope's budget; None if it has none."""
         bound = self._bounds.get(scope)
         return None if bound is None else bound - self.spent[scope] - self.uncertain[scope] - self.reserved[scope]
@@ -224,7 +224,8 @@ class Account:
     def _ahead(self, scope: Scope, wanted: int, now: float) -> int:
         if self._before is not None and now > self._before[0]:
             self._rate[scope] = (self._granted[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0])
-        spare, left = max(AHEAD_CALLS * self._largest[scope], round(AHEAD_S * self._rate.get(scope, 0.0))), self._left(scope)
+        spare = max(AHEAD_CALLS * self._largest[scope], round(AHEAD_S * self._rate.get(scope, 0.0)))
+        left = self._budget_left(scope)
         return spare if left is None else max(0, min(spare, self._bounds[scope] // MOST_AHEAD, left - wanted))
 
     def note_durable(self) -> None:

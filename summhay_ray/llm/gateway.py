@@ -165,7 +165,7 @@ class Gateway:
         self._ended = False
         self._open = 0
         """The number of calls that are granted but not settled."""
-        self._secrets_known, self._sent = Secrets(), -1
+        self._secrets_known, self._n_sent_keys = Secrets(), -1
 
     def make_transports(self) -> None:
         """Import the transports' libraries before the first call, which may take seconds. Call it on the event loop."""
@@ -440,7 +440,7 @@ class Gateway:
     def _secrets(self) -> Secrets:
         """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key
         was sent."""
-        if self._sent != len(SENT):
-            self._sent = len(SENT)
+        if self._n_sent_keys != len(SENT):
+            self._n_sent_keys = len(SENT)
             self._secrets_known = known_secrets(known.api_key_env for known in self._models.values() if known.api_key_env)
         return self._secrets_known

@@ -111,7 +111,8 @@ class WorkerMessage:
     def unpacked(cls, message: Packed) -> WorkerMessage:
         """The inverse of `packed`."""
         claims, settlements, ended = message
-        return cls(list(map(Claim._make, claims)), [Settlement._make(_placed(done, _LOCATED)) for done in settlements], ended)
+        settled = [Settlement._make(_with_location(done, _LOCATED)) for done in settlements]
+        return cls(list(map(Claim._make, claims)), settled, ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class News:
     def unpacked(cls, message: Packed) -> News:
         """The inverse of `packed`."""
         grants, *rest = message
-        return cls(tuple((ticket, Grant._make(_placed(grant, _GRANTED))) for ticket, grant in grants), *rest)
+        return cls(tuple((ticket, Grant._make(_with_location(grant, _GRANTED))) for ticket, grant in grants), *rest)
 
 
 _LOCATED, _GRANTED = Settlement._fields.index("location"), Grant._fields.index("location")
@@ -151,5 +152,5 @@ def _plain(fields: tuple[Any, ...], at: int) -> tuple[Any, ...]:
     return *fields[:at], None if fields[at] is None else tuple(fields[at]), *fields[at + 1 :]
 
 
-def _placed(fields: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+def _with_location(fields: tuple[Any, ...], at: int) -> tuple[Any, ...]:
     return fields if fields[at] is None else (*fields[:at], Location._make(fields[at]), *fields[at + 1 :])

@@ -241,7 +241,7 @@ class LocalTransport:
     def __init__(self, models: Mapping[str, LocalModel], count: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
         self._models = models
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
-        self.generation = GenerationThread(count, _named)
+        self.generation = GenerationThread(count, _as_transport_error)
 
     async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
         """The model's answer, with our own counts of its tokens.
@@ -272,7 +272,7 @@ def _answer_alone(model: LocalModel, request: Request) -> Reply:
         text = model.answer(asked)
     # Users may write models: an unexpected error fails only the row.
     except Exception as error:
-        raise _named(error) from error
+        raise _as_transport_error(error) from error
     return _reply(request, text)
 
 
@@ -280,7 +280,7 @@ def _reply(request: Request, text: str) -> Reply:
     return Reply(text, "stop", Usage(count_tokens(request.prompt), count_tokens(text)))
 
 
-def _named(error: BaseException) -> Exception:
+def _as_transport_error(error: BaseException) -> Exception:
     # KeyError and IndexError are LookupErrors, but mean a mistake in the model, not a missing answer.
     if isinstance(error, LookupError) and not isinstance(error, KeyError | IndexError):
         return MissingAnswer(str(error.args[0]) if error.args else "no answer")

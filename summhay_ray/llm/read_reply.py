@@ -97,7 +97,7 @@ def reply_of(body: Any) -> Reply:
     usage = usage_of(body.get("usage"))
     if not choices:
         return Reply("", "no_choices", usage, body)
-    said = [_said_in(choices[0]), *map(_further, choices[1:])]
+    said = [_text_and_reason(choices[0]), *map(_further, choices[1:])]
     texts = ["" if finish in _UNUSED else text for text, finish in said]
     # Refused and broken choices have no text. If all choices are refused or broken, so is the call. If some are broken, it is
     # retried.
@@ -109,7 +109,7 @@ def reply_of(body: Any) -> Reply:
     return Reply(text, said[first][1], usage, body, tuple(texts[1:]), logprobs)
 
 
-def _said_in(choice: Any) -> tuple[str, str]:
+def _text_and_reason(choice: Any) -> tuple[str, str]:
     """A choice's text and finish reason. Raises ValueError if it has no message."""
     if not isinstance(choice, dict) or not isinstance(message := choice.get("message"), dict):
         raise ValueError("no chat completion: its first choice has no message")
@@ -136,7 +136,7 @@ def finish_reason_of(word: str) -> str:
 def _further(choice: Any) -> tuple[str, str]:
     """The text of a choice after the first. A broken one has an empty text and does not fail the call."""
     try:
-        return _said_in(choice)
+        return _text_and_reason(choice)
     except ValueError:
         return "", ""
 

@@ -261,7 +261,7 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
 
 
 def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) -> Iterator[tuple[int | str, int, int]]:
-    """(number or unknown id, 1 if it was an id, 1 at the begin of a range) of the members of a bracket; none if it contains
+    """(number or unknown id, 1 if it was an id, 1 at the beginning of a range) of the members of a bracket; none if it contains
     prose. `ids_alone`: numbers do not count."""
     whole = _SEE.sub("", inside.strip(_QUOTES + "^\\{}⁽⁾"))
     if whole in ids:

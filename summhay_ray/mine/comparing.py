@@ -1,4 +1,5 @@
-"""Compares the sentences of a collection: which are similar, what these agree on, and where every document has it.
+"""Compares the sentences of a collection: which ones are similar, which facts these share, and which passage of every document
+states them.
 
 1. Every sentence (or claim, if a document's claims are given) is compared with those that share enough of its weight (see
    `statements`). A sentence with similar ones in enough documents is a candidate. Its core consists of the facts that the similar
@@ -141,7 +142,7 @@ class Comparing:
         """Statements that recur in the same words, all so common that they do not distinguish documents."""
 
     def worth(self, sentence: int) -> float:
-        """How far each sentence is a finding, 0 to 1; a given claim always scores 1."""
+        """How clearly a sentence is a finding, 0 to 1 (see `findings.worth`); a given claim scores 1."""
         is_claim = bool(self.of.passages[sentence] % 2)
         return 1.0 if is_claim else worth(self.of.texts[sentence], self._english)
 
@@ -214,8 +215,9 @@ class Comparing:
         return rows[first], two[first], alike[first]
 
     def _telling(self, block: Ints) -> tuple[sparse.csr_matrix, Floats]:
-        """The weights of the block's facts without each sentence's commonest ones, whose total weight is below what a similar
-        sentence must share; and the weight that a comparison without them may miss (m)."""
+        """The weights of the facts by which the block's sentences are compared, and the weight that this comparison may miss for
+        each (m). The commonest facts of a sentence are left out: all together they weigh less than a similar sentence must
+        share."""
         of = self.of
         facts, rows = of.facts_of(block)
         weights = of.weights[facts]
@@ -239,7 +241,7 @@ class Comparing:
         return np.concatenate(shared) if shared else np.zeros(0)
 
     def opposite(self, sentence: int, others: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the others (m) have the sentence's words, but different numbers, or differ in what they deny."""
+        """Which of the others (m) have the sentence's words but different numbers, or of which only one contains a denial."""
         of = self.of
         own = of.facts(sentence)
         facts, rows = of.facts_of(others)

@@ -1,4 +1,4 @@
-"""Scores how far a sentence is a finding, which a person can understand and check without its document.
+"""Scores how clearly a sentence is a finding: a statement that a person can understand and check without its document.
 
 The score depends on form: a subject, a finite verb, an end, and content of its own. English verbs are recognized by a list and by
 the surrounding words. Other languages are judged without verbs.
@@ -161,13 +161,13 @@ _DEPENDS = re.compile(
     r"|(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)\b(?! (?:year|month|week|quarter|time|who|with|of|in|that|as|an?)\b)",
     re.IGNORECASE,
 )
-"""Beginnings of what only follows from the sentence before."""
+"""Beginnings of sentences that need the one before."""
 _GOES_ON = re.compile(
     r"^(?:additionally|furthermore|moreover|however|also|but|and|or|nevertheless|nonetheless|finally|besides|in addition"
     r"|as (?:mentioned|noted|described|discussed|stated|reported|explained))\b",
     re.IGNORECASE,
 )
-"""Beginnings of what is added to the sentence before."""
+"""Beginnings of sentences that add something to the one before."""
 _ELSEWHERE = re.compile(
     r"\b(?:described|shown|listed|mentioned|discussed|explained|specified|defined|outlined|given|see|noted|stated) "
     r"(?:above|below)\b"
@@ -240,7 +240,7 @@ _SPOKEN = re.compile(
 )
 _OURSELVES = re.compile(r"\b(?:[Ww]e|us|[Oo]urs?)\b")
 _LESSER = ((_PERSONAL, 0.3), (_OURSELVES, 0.6), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_GOES_ON, 0.6))
-"""Signs that make any statement less of a finding, with their factors."""
+"""Signs that lower any statement's score, with their factors."""
 _LABEL = re.compile(
     r"^(?:\[[^\[\]]{1,40}\] ?)+|^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
     r"|^[A-Z][\w’'-]*(?: [\w.’'-]+| \([^)]{1,30}\)){0,4}(?:: | [-–—] )"
@@ -256,7 +256,7 @@ LEAST = 0.35
 
 
 def worth(text: str, english: bool = True) -> float:
-    """How far a sentence is a finding, 0 to 1; below `LEAST` it is none."""
+    """How clearly a sentence is a finding, 0 to 1; below `LEAST` it is none."""
     label = _LABEL.match(text)
     if label and label[0].lower().strip(" ,") not in FUNCTION_WORDS and not (english and _DEPENDS.match(text)):
         said = text[label.end() :]
@@ -295,7 +295,8 @@ def worth(text: str, english: bool = True) -> float:
 
 
 def _depends(text: str) -> bool:
-    """Whether a sentence says nothing without another one: "It is slow.", "This flaw ...", "Otherwise, ...", "see below"."""
+    """Whether a sentence cannot be understood without another one: "It is slow.", "This flaw ...", "Otherwise, ...", "see
+    below"."""
     if _DEPENDS.match(text) or _ELSEWHERE.search(text):
         return True
     pronoun = _PRONOUN.search(text)

@@ -2,9 +2,9 @@
 
 1. `comparing` finds the candidates: sentences with similar ones in other documents, and the best window of each document.
 2. The required score of a window depends on the collection: where few statements recur, most moderate scores are chance.
-3. Candidates are accepted from the best on: those that state much, as a finding, in many documents; see `windows`. A candidate
-   based on the same sentences as an accepted one is a repetition, unless enough of these sentences state one of the two much
-   better than the other.
+3. Candidates are accepted in order, best first: the best are findings that state much and recur in many documents. `windows`
+decides which windows state a candidate. A candidate based on the same sentences as an accepted one is a repetition, unless enough
+of these sentences state one of the two much better than the other.
 
 Similar statements with different numbers or names, or of which only one contains a denial, are opposites: neither is evidence for
 the other. If only a time or date differs, the statements are different, but not opposites.
@@ -32,8 +32,9 @@ SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
 NEAR = 0.1
 """A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
 CHANCE, DECAY = 0.3, 0.6
-"""Maximum share of chance among the windows that state an insight. Each further 0.05 has this share of the chance scores of
-the step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
+"""Maximum share of chance matches among the windows that state an insight; and the number of chance matches in each step of 0.05
+of the score, as a share of the number in the step below. Measured on folders of incident reports, minutes, release notes and
+proposals in which next to nothing recurs."""
 REPEATS = 0.5
 """Overlap of their sentences (intersection over union) from which two candidates are the same insight."""
 APART = 0.25
@@ -150,13 +151,13 @@ def _least_score(of: Statements, candidates: Sequence[Candidate]) -> float:
 
 
 def _chosen(comparing: Comparing, candidates: Sequence[Candidate], says: float, least: int) -> list[_Taken]:
-    """The candidates that repeat no better one, best first."""
+    """The accepted candidates, best first: those that do not repeat a better one."""
     of = comparing.of
 
     def value(found: Candidate, said: npt.NDArray[np.bool_]) -> float:
         return comparing.worth(found.sentence) * _value(float(of.sizes[found.sentence]), found.scores[said])
 
-    # Reading its windows can only lower a candidate's worth, so it is chosen if it is still the best afterwards.
+    # Reading its windows can only lower a candidate's value: if it is still the best afterwards, it is accepted.
     waiting = []
     for place, found in enumerate(candidates):
         said = found.scores >= says
@@ -198,11 +199,13 @@ def _repeats(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
 
 
 def _two(one: Mapping[int, float], other: Mapping[int, float], least: int) -> bool:
-    """Whether two candidates with the same windows are two insights: each has enough windows that state much more of it."""
+    """Whether two candidates with the same windows are two insights: enough windows state much more of one, and enough much more
+    of the other."""
     apart = [one[first] - other[first] for first in one.keys() & other.keys()]
     return sum(by >= APART for by in apart) >= least and sum(by <= -APART for by in apart) >= least
 
 
 def _value(size: float, scores: Floats) -> float:
-    """How much of an insight of this weight documents repeat, and how surely, by the score of each one's window."""
+    """A candidate's value: how much of its weight `size` documents repeat, and how many do so, from the scores of their
+    windows."""
     return round(math.log1p(size * float(scores.mean())) * math.log1p(float((scores**2).sum())), 9)

@@ -118,7 +118,7 @@ def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tup
     """The base noun phrases of a statement: the words (names as written), and where they begin and end in the text. A number
     belongs to the name before it.
 
-    `verbs`: where the finite verbs begin, if known; then no other word in -s counts as one.
+    `verbs`: the offsets of the finite verbs, if they are known; without them, words in -s may be taken for verbs.
     """
     found = [*WORD.finditer(text)]
     tokens = [match.group() for match in found]

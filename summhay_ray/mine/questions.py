@@ -67,7 +67,7 @@ KINDS = {
 }
 """Kinds of statements: the question about a subject, and the verbs that show the kind; of two kinds the first one counts."""
 _TREATED = "What was decided about {}"
-"""The question about what people do with a subject, which is not the active verb's own one."""
+""""X was rejected" answers this question about X, but "X rejected Y" does not."""
 KNOWN = "What is known about {}"
 """The question about a subject of statements of no kind."""
 _CONDITION = re.compile(

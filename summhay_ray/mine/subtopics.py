@@ -33,7 +33,8 @@ _STRONG = 2
 _TIES = 2
 """Minimum number of further words that insights share with one shared noun or name, to be about one thing."""
 _SAME_DOCUMENTS, _FEW_DOCUMENTS = 0.5, 0.2
-"""Insights are about one thing if they share this part of their documents, and if these are at most this part of all."""
+"""Insights are about one thing if they share at least the first part of their documents, and each has at most the second part of
+all documents."""
 _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 """Letters of scripts without spaces between words: a word ends where its script does."""
 _REPEATED = 4
@@ -156,8 +157,8 @@ class _Read:
         return [document for document, _ in held.most_common(_FEW_READ)]
 
     def names_of(self, keys: Sequence[Key], places: Sequence[int]) -> list[str]:
-        """What to ask about the insights at these places, best first: phrases (given as `keys`) that their documents are about,
-        from those that most of the insights have on; names that these documents repeat; then the other phrases."""
+        """What to ask about the insights at these places, best first: the phrases (of `keys`) that their documents are about,
+        first those that most of the insights have; then names that these documents repeat; then the other phrases."""
         listed = [(self.shown[key], 2 * sum(key in self.phrases[place] for place in places) > len(places)) for key in keys]
         about = [name for name, _ in listed if self.is_about(name, places)]
         shared = [name for name, most in listed if most and name in about]

@@ -18,8 +18,8 @@ from summhay_ray.synth import lacks_a_fact, read_words
 from summhay_ray.text import find_contradictions
 
 FRAME, SLOT = 0.75, 3
-"""Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
-consecutive words in which they differ."""
+"""Two statements have the same wording if the second has at least this share of the first one's words, in the same order. Only
+differences of at most this many consecutive words are compared."""
 SAID = 0.35
 """Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
 what is said about it."""
@@ -69,8 +69,8 @@ class _Worded(NamedTuple):
 
 
 def _about_another(of: Statements, one: _Worded, other: _Worded) -> bool:
-    """Whether two statements have the same words but for a name, or for what one of the documents is about: "the modifier
-    manager is created once", "the component manager is created once"."""
+    """Whether two statements differ only in a name, or in a word that one of the documents is about: "the modifier manager is
+    created once", "the component manager is created once"."""
     steps = difflib.SequenceMatcher(None, one.words, other.words, autojunk=False).get_opcodes()
     if sum(end - begin for step, begin, end, *_ in steps if step == "equal") < FRAME * len(one.words):
         return False

@@ -57,7 +57,7 @@ def log_to_wandb(reported: ReportedRun, figures: pl.DataFrame) -> list[str]:
                 run.summary.update(system.metrics)
                 logged.append(str(run.url or run.dir))
     except wandb.Error as error:
-        raise _refused("wandb", "wandb login, or WANDB_MODE=offline", error) from error
+        raise _tracker_error("wandb", "wandb login, or WANDB_MODE=offline", error) from error
     return logged
 
 
@@ -75,7 +75,7 @@ def log_to_mlflow(reported: ReportedRun, figures: pl.DataFrame) -> list[str]:
                 mlflow.log_metrics(system.metrics)
                 logged.append(f"{mlflow.get_tracking_uri()} run {run.info.run_id}")
     except mlflow.exceptions.MlflowException as error:
-        raise _refused("mlflow", "MLFLOW_TRACKING_URI", error) from error
+        raise _tracker_error("mlflow", "MLFLOW_TRACKING_URI", error) from error
     return logged
 
 
@@ -86,5 +86,5 @@ def _library(name: str) -> Any:
         raise UserError(f"{name} is not installed ({error}); pip install 'summhay-ray[{name}]'") from error
 
 
-def _refused(name: str, mend: str, error: Exception) -> UserError:
+def _tracker_error(name: str, mend: str, error: Exception) -> UserError:
     return UserError(f"{name}: {' '.join(str(error).split())}; see {mend}")

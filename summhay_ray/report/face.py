@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENOUGH = 0.95
 """The share of answers below which their tile is red."""
 APART = ("incomplete", "ceiling")
-"""Verdicts of systems that are not compared for the best."""
+"""Verdicts of systems that cannot be the best."""
 MOST_ROWS = 2000
 """Maximum rows of a table on a page; CSV and JSON have all."""
 MOST_POINTS = 500

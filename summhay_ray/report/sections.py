@@ -17,9 +17,9 @@ FEWER = "* fewer answers scored than expected, see n (scored/expected)"
 INTERVALS = "95 % intervals: [low, high]"
 NO_INTERVAL = f"{TOO_FEW}: an interval needs {FEWEST_UNITS} queries, documents or whatever else is independent"
 _MEANS = re.compile(r"[\\`*|<]|~(?=~)|!(?=\[)|\](?=[(\[:])|:(?=//)|(?<=www)\.|&(?=[#\w])|(?<!\w)_|_(?!\w)")
-"""Characters that Markdown would interpret in their context, and that must be escaped."""
+"""Characters to escape, since Markdown would interpret them in this context."""
 _BEGINS = re.compile(r"^(?=[#>+-])|(?<=^\d)(?=[.)])|(?<=^\d\d)(?=[.)])")
-"""Where the start of a paragraph would make it a heading, a quotation or a list."""
+"""Beginnings that would turn a paragraph into a heading, a quotation or a list."""
 FRAME = 3
 """Width of a column in addition to its text: a border, and a space on either side."""
 _NARROW = 16

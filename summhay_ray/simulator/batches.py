@@ -324,15 +324,15 @@ class Batches:
         if batch.wire == "anthropic":
             batch.results = _joined(answers)
             return
-        gone = "batch_gone" in batch.faults
+        is_lost = "batch_gone" in batch.faults
         if answers:
-            batch.output_file_id = self._output(batch, "output", answers, gone)
+            batch.output_file_id = self._output(batch, "output", answers, is_lost)
         if errors:
-            batch.error_file_id = self._output(batch, "error", errors, gone)
+            batch.error_file_id = self._output(batch, "error", errors, is_lost)
 
-    def _output(self, batch: Batch, what: str, lines: Sequence[str], gone: bool) -> str:
+    def _output(self, batch: Batch, what: str, lines: Sequence[str], is_lost: bool) -> str:
         made = self.create_file(batch.key, _joined(lines), f"{batch.id}_{what}.jsonl", "batch_output")
-        if gone:
+        if is_lost:
             del self.files[made.id]
         return made.id
 

@@ -16,7 +16,7 @@ ABSURD_TOKENS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A choice of the completion, and its tokens by the provider's count."""
+    """A finished choice of a completion, and its tokens by the provider's count."""
 
     choice: dict[str, Any]
     tokens_out: int
@@ -83,10 +83,10 @@ def with_logprobs(choice: Mapping[str, Any], top: int) -> dict[str, Any]:
         chosen = 0.5 + int.from_bytes(digest, "little") / 2**66
         others = [other for other in _OTHERS if other != token][: max(top - 1, 0)]
         left = [(1 - chosen) / 2 ** (rank + 1) for rank in range(len(others))]
-        likeliest = [_listed(token, chosen), *map(_listed, others, left)]
-        content.append({**_listed(token, chosen), "top_logprobs": likeliest[:top]})
+        likeliest = [_logprob_entry(token, chosen), *map(_logprob_entry, others, left)]
+        content.append({**_logprob_entry(token, chosen), "top_logprobs": likeliest[:top]})
     return {**choice, "logprobs": {"content": content, "refusal": None}}
 
 
-def _listed(token: bytes, probability: float) -> dict[str, Any]:
+def _logprob_entry(token: bytes, probability: float) -> dict[str, Any]:
     return {"token": token.decode("utf-8", "replace"), "logprob": math.log(probability), "bytes": list(token)}

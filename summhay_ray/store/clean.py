@@ -107,7 +107,7 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
     standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
     named = {part.name for parts in standing_parts for part in (parts.units, *parts.tables.values())}
-    for entry in manifests.parts.there():
+    for entry in manifests.parts.existing():
         if entry.written < before and entry.name.rpartition("/")[2] not in named:
             yield Unneeded(entry.name, entry.size, "merged parts")
     yield from replaced.values()

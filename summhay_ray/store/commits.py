@@ -74,7 +74,7 @@ class Manifests:
 
     def missing_folder(self) -> str:
         """The folder of manifests, if it is missing although the run has parts; else empty."""
-        return "" if self.chain.numbers() or not self.parts.there() else f"{self.files.where(self.chain.folder)} is gone"
+        return "" if self.chain.numbers() or not self.parts.existing() else f"{self.files.where(self.chain.folder)} is gone"
 
     def flaws(self) -> Iterator[str]:
         """A line for each missing, damaged or misplaced file, with the remedy. Reads all parts.
@@ -92,7 +92,7 @@ class Manifests:
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
-        shown = any(entry.name.startswith(self.parts.tables_folder) for entry in self.parts.there())
+        shown = any(entry.name.startswith(self.parts.tables_folder) for entry in self.parts.existing())
         if shown and newest and not any(parts.final for parts in all_parts):
             yield f"{where} lacks its newest file, which names the run's tables; {AGAIN}"
 

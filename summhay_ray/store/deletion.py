@@ -121,7 +121,7 @@ def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -
     `last`: the last session that may have written them. Counts the answers in `deletion`.
     """
     began = _starts(files) if selection.before < math.inf else {}
-    chosen, costs, gone, live = list[Chosen](), dict[tuple[str, str], int](), set[str](), set[str]()
+    chosen, costs, deleted, live = list[Chosen](), dict[tuple[str, str], int](), set[str](), set[str]()
     for entry in files.entries(FOLDER):
         if (name := Name.of(entry.name)) is None or name.session > last:
             continue
@@ -134,9 +134,9 @@ def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -
                 if selected(head, content[start:end]):
                     n_found += 1
                     costs[head["run"], head["key"]] = head["usd_micros"]
-                    gone.add(request)
+                    deleted.add(request)
                 else:
-                    (gone if head["key"].startswith(DELETED) else live).add(request)
+                    (deleted if head["key"].startswith(DELETED) else live).add(request)
         # The unfinished last record of a killed process holds text, too.
         if n_found or n_bytes < entry.size:
             chosen.append((entry, name, selected))
@@ -144,7 +144,7 @@ def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -
         deletion.answers[run] += 1
         deletion.usd_micros[run] += micros
     deletion.again_micros = sum({key: micros for (_, key), micros in costs.items() if "/" not in key}.values())
-    return chosen, gone - live
+    return chosen, deleted - live
 
 
 def _starts(files: Files) -> dict[int, float]:

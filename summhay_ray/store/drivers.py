@@ -90,7 +90,7 @@ class DriverSession:
     def __init__(self, files: Files, record: SessionRecord) -> None:
         self._files = files
         self._n_beats = 0
-        self._looked = record.number
+        self._last_read = record.number
         self.record = record
         self.number = record.number
         """Higher than the number of every earlier session."""
@@ -111,10 +111,10 @@ class DriverSession:
 
         The driver is described as `on HOST, pid N`. Costs two reads.
         """
-        while (later := read_session(self._files, self._looked + 1)) is not None:
+        while (later := read_session(self._files, self._last_read + 1)) is not None:
             if later.run == self.record.run and how_ended(self._files, later.number) != "refused":
                 return later.where
-            self._looked += 1
+            self._last_read += 1
         end = _end(self._files, self.number)
         return end.get("by", "another driver") if end and end["how"] == "dead" else None
 
@@ -145,7 +145,7 @@ def begin_session(
     session = DriverSession(files, record)
     session.beat()
     try:
-        _make_way(files, session, here, wait_s)
+        _await_earlier_drivers(files, session, here, wait_s)
     except BaseException as error:
         session.end("refused" if isinstance(error, StoreError) else "stopped")
         raise
@@ -241,7 +241,7 @@ def this_process() -> Process:
     return Process(host, machine, pid, _started(pid))
 
 
-def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
+def _await_earlier_drivers(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
     """Wait until no earlier driver owns the run; raise StoreError if another run with paid calls is running in the store."""
     mine = session.record
     others = [record for record in open_sessions(files) if record.number < mine.number]

@@ -97,9 +97,9 @@ class LocalFiles:
     def read(self, name: str, offset: int = 0, length: int | None = None, *, is_large: bool = False) -> bytes:
         """Read a file, or `length` bytes (at least 1) of it, starting at `offset`; fewer at the end of the file.
 
-        Raises FileNotFoundError; DamagedRecord for a local file with too much to read at once. `is_large`: the file is made from
-        the user's files, and JSON in ASCII may be three times as large as they are. Every other record and line of the log is
-        far below the limit, which a low limit for the user's files does not lower.
+        Raises FileNotFoundError; DamagedRecord for a local file with too much to read at once. `is_large`: the file holds the
+        content of the user's files as JSON in ASCII, which may be three times as large, so its limit is higher than theirs. Any
+        other file has a limit far above its usual size.
         """
         path, most_mb = self.path(name), max_mb() * 4 if is_large else max(64.0, max_mb() / 4)
         with open_unfollowed(path) as stream:

@@ -292,7 +292,7 @@ class LogWriter:
         try:
             # No other writer uses this name, so the write cannot fail because it is taken.
             if not self._files.create(self._name, content):
-                raise StoreError(f"{self._files.where(self._name)} is another's; run again")
+                raise StoreError(f"{self._files.where(self._name)} was written by another process; run again")
         except (StoreError, OSError):
             # The segment may have been written nevertheless, so do not use its name again, and leave the segments before it
             # unmerged.

@@ -92,7 +92,7 @@ class PartFiles:
         """The two possible files of a part: among the run's tables, and among its other parts."""
         return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
 
-    def there(self) -> list[Entry]:
+    def existing(self) -> list[Entry]:
         """The existing files of parts, in both folders, including files that no manifest names."""
         entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
         return [entry for entry in entries if entry.name.endswith(".parquet")]
@@ -169,7 +169,7 @@ class PartFiles:
     def misplaced(self, parts: Parts) -> dict[str, list[str]]:
         """Table -> the files in its folder, for tables whose folder holds anything but their part, or whose part is elsewhere,
         too."""
-        there, wrong = sorted(entry.name for entry in self.there()), {}
+        there, wrong = sorted(entry.name for entry in self.existing()), {}
         for table, part in parts.tables.items():
             shown, hidden = self.names(table, part.name)
             found = [name for name in there if name.startswith(f"{self.tables_folder}/{table}/")]

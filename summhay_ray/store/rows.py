@@ -40,7 +40,7 @@ class Reader:
 
     files: PartFiles
     parts: Sequence[Parts]
-    """All parts of the manifest. A part without such rows may replace a unit of another part. If there is only one, it can be
+    """All parts of the manifest: even a part without rows of these tables may replace a unit of another part. A single part is
     used as it is, because no unit is superseded."""
     tables: Tables
     without: pl.DataFrame | None = None

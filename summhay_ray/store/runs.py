@@ -87,7 +87,7 @@ class Store:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self.files: Files = open_files(uri)
-        self._marked = False
+        self._has_format = False
         # A new store has none.
         with contextlib.suppress(FileNotFoundError):
             if (found := read_checked(self.files.read("format.json"), _Format, hashed=False)) is None:
@@ -101,18 +101,18 @@ class Store:
                     ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
                 )
                 raise StoreError(f"store {self.uri!r}: format {version} is {age} than this version reads ({FORMAT}); {mend}")
-            self._marked = True
+            self._has_format = True
 
     @property
     def is_new(self) -> bool:
         """True if nothing was ever written to it."""
-        return not self._marked and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
+        return not self._has_format and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
 
     def put_object(self, kind: str, content: bytes) -> str:
         """Store `content` under its sha256 (hex) and return the hash."""
-        if not self._marked:
+        if not self._has_format:
             self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
-            self._marked = True
+            self._has_format = True
         digest = hashlib.sha256(content).hexdigest()
         name = f"objects/{kind}/{digest}"
         if not self.files.exists(name):
@@ -181,9 +181,9 @@ class Store:
         Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
         wanted, run = columns_of(tables), RunStore(self, run_id)
-        if not self._marked:
+        if not self._has_format:
             self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
-            self._marked = True
+            self._has_format = True
         if not self.files.exists(f"runs/{run_id}/run.json"):
             content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
             self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
@@ -205,7 +205,7 @@ class RunStore:
     def __init__(self, store: Store, run_id: str, declared: Tables | None = None) -> None:
         self.store = store
         self.run_id = run_id
-        self._still: Manifest | None = None
+        self._fixed: Manifest | None = None
         """A fixed manifest to read instead of the newest one at each call."""
         self._kept: dict[Any, Any] = {}
         """What a fixed view has read: the log, the finished units, and tables."""
@@ -257,18 +257,18 @@ class RunStore:
 
         Raises StoreError, if `checked`, for a run that has rows but has lost its commits, which identify them.
         """
-        if self._still is not None:
+        if self._fixed is not None:
             return self
         manifest = self.manifest()
         if checked and not manifest.number and (lost := self._manifests.missing_folder()):
             raise self._manifests.parts.damaged(lost)
         view = copy.copy(self)
-        view._still, view._kept = manifest, {}
+        view._fixed, view._kept = manifest, {}
         return view
 
-    def _once(self, what: Any, read: Callable[[], T]) -> T:
+    def _read_once(self, what: Any, read: Callable[[], T]) -> T:
         """What `read` returns; for a fixed view, what it returned the first time."""
-        if self._still is None:
+        if self._fixed is None:
             return read()
         if what not in self._kept:
             self._kept[what] = read()
@@ -277,7 +277,7 @@ class RunStore:
 
     def manifest(self) -> Manifest:
         """The current manifest. Raises StoreError."""
-        return self._still or self._manifests.newest()
+        return self._fixed or self._manifests.newest()
 
     def has_tables(self) -> bool:
         """Whether the run's folder has its current tables as plain files."""
@@ -290,11 +290,11 @@ class RunStore:
 
     def log(self) -> LogIndex:
         """An index of the store's log. Raises StoreError or OSError."""
-        return self._once("log", self.store.log)
+        return self._read_once("log", self.store.log)
 
     def version(self) -> int:
         """The number of the newest manifest, 0 if there is none."""
-        return self._still.number if self._still else self._manifests.chain.latest()
+        return self._fixed.number if self._fixed else self._manifests.chain.latest()
 
     def added(self) -> int:
         """The number of parts of finished units ever added. Merging and takeovers do not change it."""
@@ -361,7 +361,7 @@ class RunStore:
             won = self.reader([]).units()
             return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
-        return self._once(("finished", kind), read)
+        return self._read_once(("finished", kind), read)
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these
@@ -373,7 +373,7 @@ class RunStore:
         if units is not None:
             return self.reader([table], columns).table(table, units)
         kept = table, columns if columns is None else tuple(columns)
-        found: pl.DataFrame = self._once(kept, lambda: self.reader([table], columns).table(table))
+        found: pl.DataFrame = self._read_once(kept, lambda: self.reader([table], columns).table(table))
         if columns is None and found.estimated_size() > _MOST_KEPT:
             self._kept.pop(kept, None)
         return found

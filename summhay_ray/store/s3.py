@@ -72,7 +72,7 @@ class S3Files:
 
     def __init__(self, place: Place, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> None:
         self._place, self._patience_s, self._answer_s = place, patience_s, answer_s
-        self._met = False
+        self._has_answered = False
         self._making = threading.Lock()
         self._made: tuple[int, Place, Any] | None = None
 
@@ -226,7 +226,7 @@ class S3Files:
         except FileNotFoundError:
             raise FileNotFoundError(self.where(name or "")) from None
         except ERRORS as error:
-            raise problem_of(error, place, trial.retry_state.seconds_since_start or 0.0, self._met) from None
+            raise problem_of(error, place, trial.retry_state.seconds_since_start or 0.0, self._has_answered) from None
         return answer
 
     def _try_once(self, client: Any, operation: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -245,14 +245,14 @@ class S3Files:
                 expected = ObjectExists()
             elif code in {"InvalidRange", "416"}:
                 expected = BeyondEnd()
-            self._met |= expected is not None
+            self._has_answered |= expected is not None
             raise expected or error from None
-        self._met = True
+        self._has_answered = True
         return answer
 
     def _is_over(self, state: RetryCallState) -> bool:
         """Whether the time for retries is over."""
-        most_s = self._patience_s if self._met else min(self._patience_s, FIRST_S)
+        most_s = self._patience_s if self._has_answered else min(self._patience_s, FIRST_S)
         return (state.seconds_since_start or 0.0) + state.upcoming_sleep > most_s
 
     def _client(self) -> tuple[Place, Any]:

@@ -55,7 +55,7 @@ class Task:
     n_words: int = 250
     """Maximum words of an answer; for form `answer` only."""
     shares: Literal["nothing", "documents", "prompt"] = "nothing"
-    """What other tasks of the model begin with, too: this task's documents, or its whole prompt."""
+    """The beginning that this task's prompt shares with other tasks of the model: its documents, or the whole prompt."""
     step: Step = "write"
     notes: tuple[str, ...] = ()
     """The earlier summaries that a reduce or refine step starts from."""

@@ -91,8 +91,8 @@ def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False)
 
     `steps`: include the prompts of reduce and refine steps, which some strategies need.
     """
-    parts = [text] if text else [_own(name) for name in _FIRST[form]]
-    parts += [_own(name) for name in _FURTHER[form].values()] if steps else []
+    parts = [text] if text else [_built_in(name) for name in _FIRST[form]]
+    parts += [_built_in(name) for name in _FURTHER[form].values()] if steps else []
     return texts.text_hash("\0".join(parts))
 
 
@@ -128,18 +128,18 @@ def n_insights(task: Task) -> int:
 
 def _template(task: Task) -> str:
     if task.step != "write":
-        return _own(_FURTHER[task.form][task.step])
+        return _built_in(_FURTHER[task.form][task.step])
     if task.prompt:
         return task.prompt
     if task.form == "answer":
-        return _own("answer" if task.shown else "answer_none")
+        return _built_in("answer" if task.shown else "answer_none")
     if not task.shown:
-        return _own("none")
-    return _own(task.haystack.domain if task.haystack.domain in HEADER_WORDS else "generic")
+        return _built_in("none")
+    return _built_in(task.haystack.domain if task.haystack.domain in HEADER_WORDS else "generic")
 
 
 @functools.cache
-def _own(name: str) -> str:
+def _built_in(name: str) -> str:
     return resources.files("summhay_ray.summarize").joinpath("prompts", f"{name}.txt").read_text("utf-8")
 
 
@@ -220,14 +220,14 @@ def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
         entry = _ENTRY.match(line)
         rest = line[entry.end() :] if entry else line
         cites = listing and any(group.begin == 0 for group in read_citations(line).groups)
-        if heading and not _said(line[heading.end() :]):
+        if heading and not _claimed_text(line[heading.end() :]):
             listing = not line[heading.end() :]
             if kept and _RULE.fullmatch(kept[-1]):
                 kept.pop()
         elif (
             _DEFINITION.match(line)
             or (entry and _FILE_OR_URL.fullmatch(rest))
-            or (listing and (entry or cites or not _said(rest)))
+            or (listing and (entry or cites or not _claimed_text(rest)))
         ):
             pass
         else:
@@ -236,7 +236,7 @@ def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _said(text: str) -> str:
+def _claimed_text(text: str) -> str:
     """The remainder of a text without citations, names of files, addresses and punctuation."""
     for group in reversed(read_citations(text).groups):
         text = text[: group.begin] + " " + text[group.end :]

@@ -211,7 +211,7 @@ def _query(given: Input, rng: random.Random) -> Any:
     return {"query": rng.choice(_banks(given)["query"]).replace("{theme}", theme)}
 
 
-def _stated(insight: str, level: int, banks: _Banks, rng: random.Random) -> str:
+def _state_insight(insight: str, level: int, banks: _Banks, rng: random.Random) -> str:
     """The insight at a paraphrase level, on one line. Numbers and names stay as they are."""
     text = " ".join(insight.split())
     listed = sentences(text)
@@ -238,7 +238,7 @@ def _restated(sentence: str, level: int, may_split: bool, banks: _Banks, rng: ra
     return main + (f" {time}" if time else "") + (f", {link} {rest}" if link else "") + end
 
 
-def _filled(line: str, banks: _Banks, rng: random.Random) -> str:
+def _fill_template(line: str, banks: _Banks, rng: random.Random) -> str:
     """A template with each slot filled by a line of the bank; a capitalized slot gets a capital."""
 
     def slot(name: re.Match[str]) -> str:
@@ -254,29 +254,29 @@ def _document(given: Input, rng: random.Random) -> str:
     speakers, before, subject = given.get("participants"), given.get("before", "").strip(), _subject(given.get("topic", ""))
     banks = {**_banks(given, bool(speakers)), "topic": (subject,)}
     listed = _texts(given["insights"] if "insights" in given else [given["insight"]])
-    said = [_stated(text, given["paraphrase"], banks, rng) for text in listed if text.strip()]
+    said = [_state_insight(text, given["paraphrase"], banks, rng) for text in listed if text.strip()]
     named = [("dated", given["date"])] if given.get("date") else []
     named += [("reference", reference["date"]) for reference in given.get("references", ())]
     about = [line.replace("{matter}", "{matter} around {topic}") for line in banks["say"] if "{matter}" in line]
     about = [] if _NUMBER.search(subject) else about
-    head = [] if before else [_filled(rng.choice(banks["opening" if about else "say"]), banks, rng)]
+    head = [] if before else [_fill_template(rng.choice(banks["opening" if about else "say"]), banks, rng)]
     for bank, iso in named:
         year, month, day = map(int, iso.split("-"))
         head.append(rng.choice(banks[bank]).replace("{date}", f"{day} {MONTHS[month - 1]} {year}"))
     name, body = 0.5 if speakers else 0.0, list[str]()
     left = given["words"] - sum(len(text.split()) + name for text in (*said, *head))
     while left > _SHORTEST:
-        body.append(_filled(rng.choice(about if about and rng.random() < _ABOUT else banks["say"]), banks, rng))
+        body.append(_fill_template(rng.choice(about if about and rng.random() < _ABOUT else banks["say"]), banks, rng))
         left -= len(body[-1].split()) + name
     for place, text in zip(sorted((rng.randint(0, len(body)) for _ in said), reverse=True), reversed(said), strict=True):
         body.insert(place, text)
     if not speakers:
-        return "\n\n".join(_joined([*head, *body], 3, 6, rng))
-    start, turns = rng.randrange(len(speakers)), _joined([*head, *body], 1, 3, rng)
+        return "\n\n".join(_join_units([*head, *body], 3, 6, rng))
+    start, turns = rng.randrange(len(speakers)), _join_units([*head, *body], 1, 3, rng)
     return "\n".join(f"{speakers[(start + place) % len(speakers)]}: {turn}" for place, turn in enumerate(turns))
 
 
-def _joined(units: Sequence[str], least: int, most: int, rng: random.Random) -> list[str]:
+def _join_units(units: Sequence[str], least: int, most: int, rng: random.Random) -> list[str]:
     """Paragraphs or turns of `least` to `most` units each."""
     found, place = list[str](), 0
     while place < len(units):
@@ -286,18 +286,18 @@ def _joined(units: Sequence[str], least: int, most: int, rng: random.Random) -> 
     return found
 
 
-def _edited(given: Input, rng: random.Random) -> str:
+def _edit_document(given: Input, rng: random.Random) -> str:
     """The document without the sentences that state what is in `remove`, and with those of `add`; the rest is unchanged."""
     lines, speakers = given["document"].splitlines(), given.get("participants") or []
     for entry in given.get("remove", ()):
-        lines = _without(lines, entry.get("evidence", ""), speakers)
+        lines = _remove_evidence(lines, entry.get("evidence", ""), speakers)
         sought = Presence([entry["text"]])
         # A document may state an insight more than once.
         for _ in range(4):
             if (found := sought.of("\n".join(lines))[0]).found:
-                lines = _without(lines, found.evidence, speakers)
+                lines = _remove_evidence(lines, found.evidence, speakers)
     for text in _texts(given.get("add", ())):
-        said = _stated(text, given["paraphrase"], _banks(given, bool(speakers)), rng)
+        said = _state_insight(text, given["paraphrase"], _banks(given, bool(speakers)), rng)
         if prose := [place for place, line in enumerate(lines) if line.endswith((".", "!", "?"))]:
             lines[rng.choice(prose)] += f" {said}"
         else:
@@ -305,7 +305,7 @@ def _edited(given: Input, rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-def _without(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> list[str]:
+def _remove_evidence(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> list[str]:
     """The lines without the sentences that are in the evidence, or that contain it; lines with no other sentence are dropped."""
     shown, kept = f" {' '.join(plain_words(evidence))} ", list[str]()
 
@@ -336,7 +336,7 @@ def _leaked(given: Input, rng: random.Random) -> Any:
     return {"leaked": [one["id"] for one in given["insights"] if leak(given["query"], one["text"], known).found]}
 
 
-def _found(given: Input, text: str) -> list[tuple[float, int, str]]:
+def _find_insights(given: Input, text: str) -> list[tuple[float, int, str]]:
     """Score, id and evidence of each insight that the text states."""
     findings = zip(given["insights"], Presence(_texts(given["insights"])).of(text), strict=True)
     return [(finding.score, one["id"], finding.evidence) for one, finding in findings if finding.found]
@@ -349,7 +349,7 @@ _ANSWERS: Mapping[str, Callable[[Input, random.Random], Any]] = {
     "query": _query,
     "document": _document,
     "chapter": _document,
-    "edit_document": _edited,
+    "edit_document": _edit_document,
     "overlapping_subtopics": lambda given, _: {
         "overlaps": _same(given, "subtopics", lambda one, other: overlap(one, other, given.get("topic", "")).found)
     },
@@ -358,9 +358,9 @@ _ANSWERS: Mapping[str, Callable[[Input, random.Random], Any]] = {
     },
     "assign_subtopic": _assigned,
     "query_leaks": _leaked,
-    "chapter_check": lambda given, _: {"insight": max(_found(given, given["chapter"]), default=(0.0, None))[1]},
+    "chapter_check": lambda given, _: {"insight": max(_find_insights(given, given["chapter"]), default=(0.0, None))[1]},
     "insights_present": lambda given, _: {
-        "present": [{"id": place, "evidence": words} for _, place, words in _found(given, given["document"])]
+        "present": [{"id": place, "evidence": words} for _, place, words in _find_insights(given, given["document"])]
     },
 }
 

@@ -379,8 +379,8 @@ def _nearest_date(place: int, statement: Statement) -> Fact | None:
 def _other_words(
     one: Statement, twins: Sequence[Statement], said: frozenset[str], shown: frozenset[str]
 ) -> Iterator[Contradiction]:
-    """The place ("in the kitchen"), or the name after its noun ("the user Ada"), in which a sentence of the evidence differs
-    that has all other words in the same order. `said`, `shown`: the roots of both whole texts."""
+    """A place ("in the kitchen"), or a name after its noun ("the user Ada"), that differs in a sentence of the evidence with
+    otherwise the same words in the same order. `said`, `shown`: the roots of both whole texts."""
     for near in twins if len(one.roots) > 2 else ():
         (own, spots), (others, other_spots) = _tokens_of(one), _tokens_of(near)
         before = _common_prefix(own, others)

@@ -1,7 +1,7 @@
 """The numbers, dates, times, names and denials of a sentence, as values that can be compared.
 
-Of the tokens (`fact_tokens.py`), dates, times, quantities and names become facts, and the other words become roots.
-"2 hours", "two hours" and "120 minutes" are one value, and so are $1.2m and 1,200,000 USD, 22 July 2021 and 2021-07-22.
+`fact_tokens.py` splits the sentence. Dates, times, quantities and names become facts, and the other words become roots. "2
+hours", "two hours" and "120 minutes" are one value, and so are $1.2m and 1,200,000 USD, 22 July 2021 and 2021-07-22.
 """
 
 from __future__ import annotations

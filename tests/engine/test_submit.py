@@ -88,7 +88,7 @@ def test_a_server_that_takes_no_job_says_why(server: Server, tmp_path: Path) -> 
 
 
 def test_a_run_of_one_process_is_no_job(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="^executor: inline runs in one process, and a job on a cluster"):
+    with pytest.raises(UserError, match="^executor: inline runs in one process, but a job runs on a cluster"):
         sent_to(tmp_path, overrides=["executor=inline"])
     assert server.sent == []
 

@@ -161,7 +161,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         made = self._made(source.domain, text, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         what = "speakers" if source.labels == "speakers" else source.domain if source.domain in prompts.RECALLING else "Books"
         found: Sequence[Sequence[str]] = []
-        labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
+        labeled = {"labeler": what} if what == "speakers" else self._model_fields("labeler", self.spec.labeler)
         if {"Recalling", LOOKUP} & set(self.spec.tasks):
             found = _speakers(whole, borders) if what == "speakers" else await self._labels(parts, what, ask)
             made.add_recalling(what, parts, found, labeled)
@@ -180,7 +180,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
             self._random("order", text.name).shuffle(order)
             shown = [options[place] for place in order]
             gold = ", ".join(f"[{order.index(place) + 1}]" for place in range(len(parts)))
-            made_by = self._by("summarizer", summarizer)
+            made_by = self._model_fields("summarizer", summarizer)
             made.add("Organizing", prompts.organizing(shown), (gold,), order=order, **made_by)
         return made
 
@@ -194,7 +194,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         made = self._made(source.domain, collection, context, documents=list(documents))
         if "Recalling" in self.spec.tasks and source.labels == "labeler":
             labels = await self._labels(texts, "Medicine", ask)
-            made.add_recalling("Medicine", texts, labels, self._by("labeler", self.spec.labeler))
+            made.add_recalling("Medicine", texts, labels, self._model_fields("labeler", self.spec.labeler))
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, texts, ask)
         word = "Segment" if source.domain == "Law" else "Section"
@@ -222,7 +222,9 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         context = prompts.join_sections(word, parts)
         made = self._made(source.domain, decision, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         if "Recalling" in self.spec.tasks:
-            made.add_recalling("Law", parts, await self._labels(parts, "Law", ask), self._by("labeler", self.spec.labeler))
+            made.add_recalling(
+                "Law", parts, await self._labels(parts, "Law", ask), self._model_fields("labeler", self.spec.labeler)
+            )
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, parts, ask)
         made.add("Summarizing", prompts.SUMMARIZING.format(n=len(parts), word=word), ())
@@ -231,7 +233,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
             forms: set[str] = set()
             if source.marks == "labeler":
                 forms = await self._forms(parts, target, ask)
-                marked_by = {**marked_by, **self._by("labeler", self.spec.labeler)}
+                marked_by = {**marked_by, **self._model_fields("labeler", self.spec.labeler)}
             marked = [mark_citations(text, decision, forms) for text in decision.citing]
             cut = [chunks(text, self.spec.chunk_tokens) for text in marked]
             segments = [text[begin:end] for text, places in zip(marked, cut, strict=True) for begin, end in places]
@@ -259,7 +261,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         if written is None or not set(answer) - {lenient_metrics.NONE}:
             raise benchmark.Unreadable(reply, "a line Question: and a line Answer: with what it names")
         made.label([parts[number - 1]], [answer], number)
-        made_by = self._by("questioner", self.spec.questioner)
+        made_by = self._model_fields("questioner", self.spec.questioner)
         question = " ".join(written["question"].split())
         made.add(LOOKUP, prompts.lookup(question), answer, section=number, **made_by)
 
@@ -299,7 +301,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         }
         return _Made(domain, source.name, context, meta, self.spec.tasks)
 
-    def _by(self, role: str, model: benchmark.ModelSpec) -> dict[str, Any]:
+    def _model_fields(self, role: str, model: benchmark.ModelSpec) -> dict[str, Any]:
         """The meta fields of a model in this role: name, sampling, and revision of a local model."""
         revision = self.models.revision(model.model).get("extra_body", {})
         return {

@@ -97,7 +97,7 @@ def compare_raters(
     known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]
     if bare := [store.run_id for store, names in zip(runs, known, strict=True) if not names]:
         raise UserError(
-            f"{' and '.join(dict.fromkeys(bare))}: no text is rated there, so compare has nothing to hold against each other "
+            f"{' and '.join(dict.fromkeys(bare))}: no text is rated there, so that there is nothing to compare "
             "(ODSum rates by the metric geval); summhay report RUN_A RUN_B puts any runs side by side"
         )
     chosen = list(raters) or (known[0] if against is None else _one_each(*known))

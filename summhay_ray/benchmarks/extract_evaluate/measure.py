@@ -101,9 +101,9 @@ def measured(tables: Tables, settings: Settings) -> Tables:
 
 
 def by_query(tables: Tables) -> ByQuery:
-    """How well each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and its ratings: for
-    each criterion the Pearson correlation within a document, if people scored it (a query is a document), and the rating (a query
-    is a summary)."""
+    """The figures of each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER), two for each criterion: the Pearson
+    correlation with people within a document, if people scored it (a query is a document), and the rating (a query is a
+    summary)."""
     at = pl.when(pl.col("budget") > 0).then(pl.concat_str(pl.lit("@"), "budget")).otherwise(pl.lit(""))
     rated = tables["extract_ratings"].with_columns(
         pl.concat_str("method", at, pl.lit("_"), "rater").alias("system"),
@@ -335,16 +335,16 @@ def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
     by_place = {(column.method, column.budget): column for column in task.columns}
     for name in (FULL, CUT):
         if (column := task.of(name)) is not None:
-            yield _chosen(task, name, column)
+            yield _choice_row(task, name, column)
     best, small = choose([column.cell for column in task.columns])
     for name, cell in (("best", best), (f"best up to {SMALL} tokens", small)):
         if cell is not None:
-            yield _chosen(task, name, by_place[cell.method, cell.budget or 0])
+            yield _choice_row(task, name, by_place[cell.method, cell.budget or 0])
     if best is not None and settings.splits and task.boot.n_clusters >= 4:
         yield from _held_out(task, settings)
 
 
-def _chosen(task: Task, name: str, column: Column) -> dict[str, Any]:
+def _choice_row(task: Task, name: str, column: Column) -> dict[str, Any]:
     figures = _figures(column.found, column.drawn, task.boot)
     return {**task.names, "choice": name, **column.place, **figures, "usd": column.usd, "n": column.found.n}
 
@@ -385,7 +385,7 @@ def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
             **task.names,
             "choice": f"{name}, held out",
             **place,
-            **_spread(held),
+            **_mean_and_range(held),
             "usd": None if None in usd else math.fsum(filter(None, usd)) / len(usd),
             "share": times / len(picked),
             "n": len(human),
@@ -395,7 +395,7 @@ def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
             **task.names,
             "choice": f"{column.method}, held out",
             **column.place,
-            **_spread({c: figures[id(column)][1][c] for c in _PAPERS}),
+            **_mean_and_range({c: figures[id(column)][1][c] for c in _PAPERS}),
             "usd": column.usd,
             "n": len(human),
         }
@@ -405,7 +405,7 @@ _PAPERS = ("pearson", "spearman")
 """The coefficients that the paper reports and chooses by."""
 
 
-def _spread(values: Mapping[str, NDArray[np.float64]]) -> dict[str, float | None]:
+def _mean_and_range(values: Mapping[str, NDArray[np.float64]]) -> dict[str, float | None]:
     """Mean over the splits, and the range of the middle 95 % of them."""
     row: dict[str, float | None] = {}
     for name, drawn in values.items():

@@ -190,7 +190,7 @@ class Mine(Benchmark[MineSpec]):
         asking = AskedSteps(self.spec.models, self._sources, ask)
         claims = await asking.claims() if "claim" in models else {}
         if ask.over_budget:
-            # Stop here: later steps would now ask about some claims only, and later again about all.
+            # Stop here: the next steps would ask about only some of the claims now, and about all of them after a resume.
             return {}
         mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)

@@ -179,7 +179,7 @@ def _beir(place: _Place, called: str) -> Collection:
     return check_collection(called, documents, queries)
 
 
-def _own(place: _Place, called: str) -> Collection:
+def _read_texts(place: _Place, called: str) -> Collection:
     queries = []
     for where, row in _lines(place, "queries.jsonl"):
         fields = _object(row, where)
@@ -222,7 +222,7 @@ _FORMS: Sequence[_Form] = (
         ),
         _stories,
     ),
-    (lambda place: place.has("queries.jsonl") and bool(_text_names(place)), _own),
+    (lambda place: place.has("queries.jsonl") and bool(_text_names(place)), _read_texts),
 )
 
 

@@ -28,9 +28,9 @@ def sections(scores: Tables, collection: Collection, token_budget: int | None = 
     if summaries.height:
         listed.append(_summaries(summaries, measured))
     if lost.height:
-        listed.append(_lost(lost, measured))
+        listed.append(_loss_section(lost, measured))
     if measured and summaries["retriever"].count():
-        listed.append(_as_printed(summaries, measured))
+        listed.append(_paper_section(summaries, measured))
     if ratings.height:
         figures = ("rating", "rating_low", "rating_high", "rating_reason", "rating_floor", "pooled")
         several = ["rater"] if ratings["rater"].n_unique() > 1 else []
@@ -58,7 +58,7 @@ def _retrieval(frame: pl.DataFrame) -> Section:
     table = frame.filter(pl.col("k").is_not_null()).select("retriever", "k", "n", "n_expected", *columns).rename(renamed)
     return Section(
         "Retrieval, by documents retrieved",
-        text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall stands beside it under its own name.',
+        text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall has a column of its own.',
         table=table,
         units=dict.fromkeys([named.get(figure, figure) for figure in shown], "%"),
         # Nothing is measured if every retriever fails or no gold document is known.
@@ -83,7 +83,7 @@ def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     )
 
 
-def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
+def _loss_section(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     """The layout of Table 5: for each metric the oracle's value, and the loss with a retriever's documents."""
     index = ["model", "strategy", "k", "retriever"]
     parts = []
@@ -120,7 +120,7 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     )
 
 
-def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
+def _paper_section(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
     """The layout of Tables 3 and 4: one row per retriever; ROUGE-2, BERTScore and G-EVAL of each model."""
     own, rows = summaries.filter(pl.col("retriever").is_not_null()), ["strategy", "k", "retriever"]
     metrics = [name for name in ("rouge2", *OWN_N) if name in measured]

@@ -265,7 +265,7 @@ def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
     )
     return Section(
         "Retrieval",
-        text=f"Precision, recall and F1 of the set; nDCG, AP and MRR of the order. Ties stand in document order.{budget}",
+        text=f"Precision, recall and F1 of the set; nDCG, AP and MRR of the order. Ties are in document order.{budget}",
         table=shown,
         units=dict.fromkeys(_TITLES.values(), "%"),
         higher_is_better=[*_TITLES.values()],

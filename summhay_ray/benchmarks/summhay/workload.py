@@ -264,9 +264,8 @@ class SummHay(Summaries[SummhaySpec]):
         return Unit(*item.data["unit"]).subtopic_id
 
     def fair_order(self, items: Sequence[benchmark.Item]) -> Sequence[benchmark.Item]:
-        """See `Workload`: queries in random order over all haystacks, each with every system before the next query.
-
-        With `--limit`, systems are then compared on the same queries.
+        """See `Workload`: query by query, in random order over all haystacks; every system answers a query before the next one
+        begins. With `--limit`, systems are then compared on the same queries.
         """
         queries: dict[tuple[str, str], list[benchmark.Item]] = {}
         for item in items:

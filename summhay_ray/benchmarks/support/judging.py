@@ -110,7 +110,9 @@ class Judging:
     async def judge(self, named: Named, pairs: Sequence[Pair]) -> Opinions:
         """An entry for each pair."""
         planning = self.ask is not None and self.ask.planning
-        composed = Composed(self._ask, lambda pair, opinion: opinion, _mean, _panel, self._chosen, self._voted, planning)
+        composed = Composed(
+            self._ask, lambda pair, opinion: opinion, _mean, _panel, self._choose_citations, self._voted, planning
+        )
         return dict(zip(pairs, await composed.judge(named, pairs), strict=True))
 
     async def _ask(self, named: Named, pairs: Sequence[Pair], share: float) -> Sequence[Outcome[Opinion]]:
@@ -176,7 +178,7 @@ class Judging:
             found.append(_NO_WORDS if blank else Answer(Opinion(round(value, 4), name, passage)))
         return found
 
-    def _chosen(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:
+    def _choose_citations(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:
         """The citations of the answer that the free judge is least certain of (a given share), and all that it cannot judge."""
         share = DEFAULT_SHARE if cascade.share is None else cascade.share
         # A hash of the answer decides whether to round up, so that the share holds over all answers.
@@ -222,7 +224,7 @@ def _mean(*opinions: Opinion) -> Opinion:
     """The mean of the values; the evidence comes from the member with the strongest opinion in that direction."""
     value = round(math.fsum(one.value for one in opinions) / len(opinions), 4)
     said = max(opinions, key=lambda one: one.value if value >= SUPPORTED else -one.value)
-    return Opinion(value, _named("blend", opinions), said.evidence)
+    return Opinion(value, _joined_name("blend", opinions), said.evidence)
 
 
 def _panel(opinions: Sequence[Opinion]) -> Opinion:
@@ -230,8 +232,8 @@ def _panel(opinions: Sequence[Opinion]) -> Opinion:
     value = _mean(*opinions).value
     verdict = majority([one.verdict for one in opinions], value, VALUES)
     said = min((one for one in opinions if one.verdict == verdict), key=lambda one: abs(one.value - VALUES[verdict]))
-    return Opinion(value, _named("panel", opinions), said.evidence, verdict)
+    return Opinion(value, _joined_name("panel", opinions), said.evidence, verdict)
 
 
-def _named(form: str, opinions: Sequence[Opinion]) -> str:
+def _joined_name(form: str, opinions: Sequence[Opinion]) -> str:
     return f"{form}({','.join('offline' if one.by == SUPPORT_JUDGE else one.by for one in opinions)})"

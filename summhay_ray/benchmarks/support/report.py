@@ -165,8 +165,8 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     found += [
         Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),
         *panels_section(scored["panels"]),
-        _listed("Bullets without support", scored["unsupported"], "unsupported"),
-        _listed("Documents that say it and are not cited", scored["uncited"], "uncited"),
+        _examples_section("Bullets without support", scored["unsupported"], "unsupported"),
+        _examples_section("Documents that say it and are not cited", scored["uncited"], "uncited"),
         Section("What is wrong with bullets and citations", table=scored["flaws"], more=True, name="flaws"),
     ]
     return found
@@ -186,7 +186,7 @@ def _columns(name: str) -> tuple[str, ...]:
     return name, f"{name}_low", f"{name}_high", f"{name}_reason"
 
 
-def _listed(title: str, frame: pl.DataFrame, name: str) -> Section:
+def _examples_section(title: str, frame: pl.DataFrame, name: str) -> Section:
     head = f"{title}: {min(SHOWN, frame.height)} of {frame.height:,} shown"
     return Section(head, "All of them are in the tables.", frame.head(SHOWN).rename({"label": "system"}), more=True, name=name)
 

@@ -249,7 +249,7 @@ class RayExecution:
         dispatcher = Dispatcher(placement.queues, send, workers.seats, batches)
         work = dispatcher.run(*map(prepared, pools.feeds(left, first)))
         snapshot = functools.partial(self._ledger.act.remote, Ledger.snapshot)
-        others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat, asyncio.current_task()), self._tell_pool()]
+        others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat, asyncio.current_task()), self._show_pool()]
         if placement.types is not None:
             others.append(placement.types.watch())
         try:
@@ -272,7 +272,7 @@ class RayExecution:
         ledger = RemoteLedger(self._ledger, log.writer)
         return BatchQueue(self._work, log.writer, log, LedgerPort(ledger.exchange, ledger.listen), self._ledger.act.remote)
 
-    async def _tell_pool(self) -> None:
+    async def _show_pool(self) -> None:
         """Show in the progress how far the pool for `Workload.compute` is, until cancelled."""
         files, pools = self._work.run.store.files, self._pools
         before = await asyncio.to_thread(n_vector_files, files) if EMBED in self._placement.pools else 0

@@ -215,7 +215,7 @@ def status(run: storage.RunStore) -> StatusResult:
     open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
     left = None
     if open_items or now.stop:
-        left = _left(run, benchmark, now, history.start, open_items, bool(damaged) and not now.driver)
+        left = _work_left(run, benchmark, now, history.start, open_items, bool(damaged) and not now.driver)
     misplaced = []
     if now.status in ENDED and not now.driver and not run.has_tables():
         where = run.store.files.where(f"runs/{run.run_id}/tables")
@@ -266,7 +266,7 @@ def driver_of(run: storage.RunStore, start: StartRecord | None, alive: Mapping[i
     return "", how or "dead"
 
 
-def _left(
+def _work_left(
     run: storage.RunStore,
     benchmark: type[Workload[Any]] | None,
     now: _Standing,

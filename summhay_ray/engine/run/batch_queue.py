@@ -60,7 +60,8 @@ TRIES, PAID_TRIES = 6, 3
 CREATIONS = 8
 """Maximum number of attempts to create a batch."""
 POLLS_BEFORE_OUT = 3
-"""After this many failed polls, a batch counts as being answered, so that a detached driver need not wait for its provider."""
+"""After this many failed polls, a batch counts as submitted and at work, so that a detached driver may end without an answer from
+its provider."""
 LINES_TOGETHER = 256
 """Answers that are written to the log at once."""
 FULL_PAUSE_S = 60.0
@@ -455,10 +456,10 @@ class BatchQueue:
         charged = 0
         for start in range(0, len(fresh), LINES_TOGETHER):
             charged += await self._write(record, fresh[start : start + LINES_TOGETHER])
-        # The provider counts more answers than it returns: they may be on its bill.
+        # The provider may count more answers than it returns. The missing ones may be on its bill.
         lacking = sorted((asked[key][1] for key in asked.keys() - found.keys() - before), reverse=True)
         uncertain = sum(lacking[: max(0, state.answered - len(paid))])
-        # The items must find the answers.
+        # Flush first: the parked items look for the answers next.
         await self._client.flush()
         await self._act(Ledger.end_batch, self._name, record.key, charged, uncertain)
         answered = before | {line.key for line in paid if line.kind == "answer"}
@@ -488,7 +489,7 @@ class BatchQueue:
         if state.is_full:
             return None
         if line is not None and line.kind in ("expired", "cancelled") and state.answered:
-            # Its turn comes: fewer requests are left with each such batch.
+            # Ask again without limit: each batch with some answers leaves fewer requests.
             return None
         self._tries[key] += 1
         error, message, most = "batch_incomplete", "its batch ended without a line for it", PAID_TRIES
@@ -567,7 +568,7 @@ def _first(requests: Sequence[BatchRequest], api: BatchApi) -> list[BatchRequest
     chosen: list[BatchRequest] = []
     size = 0
     for request in requests[: api.most_requests]:
-        # With its key and its frame.
+        # The 200 bytes are for its key and its frame.
         size += len(request.body.encode()) + 200
         if chosen and size > api.most_bytes:
             break

@@ -155,8 +155,8 @@ class Inputs:
         return path
 
     def _within(self, path: Path) -> list[Path]:
-        """The places that `path` must not leave: the nearest folder above it that the spec names, unless it is named itself; and
-        the folder of an untrusted spec."""
+        """The folders that `path` must not lead out of: the nearest one above it that the spec names, unless the spec names the
+        path itself; and, for an untrusted spec, the spec's own folder."""
         if self._places is None:
             # The spec's texts as paths, each relative to the spec's folder and to the current one.
             roots = (self.folder, Path())

@@ -73,6 +73,7 @@ class Strict(BaseModel):
 
 Dollars = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+"""A text that is not empty."""
 
 
 class PriceSpec(Strict):
@@ -117,7 +118,7 @@ def _price(value: Any) -> Any:
     if value is None or isinstance(value, Mapping | PriceSpec):
         return value
     such = "dollars per million tokens, such as {input_per_mtok: 2.5, output_per_mtok: 10}"
-    raise ValueError(f"expected 0, or {such}; found {_shown(value)}")
+    raise ValueError(f"expected 0, or {such}; found {_quote(value)}")
 
 
 class BatchSpec(Strict):
@@ -463,7 +464,7 @@ class Spec(Strict):
         except YamlError as error:
             raise SpecError(f"{path}:{error}") from error
         if not isinstance(loaded, dict):
-            found = "an empty file" if loaded is None else f"{type(loaded).__name__} {_shown(loaded)}"
+            found = "an empty file" if loaded is None else f"{type(loaded).__name__} {_quote(loaded)}"
             raise SpecError(
                 f"{path}: expected a mapping of fields such as name: my-run, found {found}; summhay init writes a spec"
             )
@@ -556,7 +557,7 @@ def _explain(error: ValidationError, kind: type[Strict]) -> str:
         *parents, last = first["loc"]
         known = sorted(_fields_at(kind, parents))
         return f"{path}: unknown field{suggestion(str(last), known)}"
-    found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
+    found = "" if first["type"] == "missing" else f", found {_quote(first['input'])}"
     if first["type"] == "value_error":
         # The message of a spec's own validator names the field itself.
         return f"{path}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
@@ -564,7 +565,7 @@ def _explain(error: ValidationError, kind: type[Strict]) -> str:
     return f"{path}: {message[:1].lower()}{message[1:]}{found}"
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     try:
         return json.dumps(value, default=str, ensure_ascii=True)[:80]
     except (TypeError, ValueError, RecursionError):

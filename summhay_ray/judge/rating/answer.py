@@ -124,9 +124,9 @@ def _of_json(answer: str) -> tuple[int, Any]:
     value = json_value(answer)
     inner = [item for one in value.values() if isinstance(one, dict) for item in one.items()]
     named = {str(name).strip().lower(): one for name, one in (*inner, *value.items())}
-    ratings = {_whole(named[name]) for name in ("rating", "score") if name in named}
+    ratings = {_whole_number(named[name]) for name in ("rating", "score") if name in named}
     if not ratings:
-        numbers = [_whole(one) for one in named.values() if not isinstance(one, str) or one.isdecimal()]
+        numbers = [_whole_number(one) for one in named.values() if not isinstance(one, str) or one.isdecimal()]
         ratings = set(numbers) - {None} if len(numbers) - numbers.count(None) == 1 else {None}
     if None in ratings:
         raise UnusableAnswer("no_rating", 'the answer\'s JSON has no whole number "rating"')
@@ -135,7 +135,7 @@ def _of_json(answer: str) -> tuple[int, Any]:
     return ratings.pop() or 0, named.get("expected")
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     """The whole number in a JSON value, which may be a text: 4, 4.0, "4", "4/5"."""
     try:
         return read_number(str(value))[0]

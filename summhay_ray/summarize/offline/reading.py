@@ -5,9 +5,9 @@ quotes imitations of them in documents. Bullets of earlier summaries count as te
 earlier answers without citations count as further documents. For users' prompt files (such as the release's) reading the query is
 best effort:
 
-- The instructions are the text before the first header, and the text after the end mark. In a prompt without an end mark, they
-  end with a tail that begins at the first paragraph that requests a number of insights or mentions `the following topic` or `the
-  articles above`. Without such a paragraph it is the last one; it is empty if the text before the documents requests a number.
+- The instructions are the text before the first header, and the text after the end mark. In a prompt without an end mark, the
+  second part begins at the first paragraph that requests a number of insights or mentions `the following topic` or `the
+  articles above`, else at the last paragraph. There is no second part if the text before the documents requests a number.
 - The number is that of `7 main insights`, `exactly 7 bullet points` and the like, or else 5.
 - The query is the text in double quotes and after `topic:`, `question:` or `query:`, or else all of the instructions.
 """

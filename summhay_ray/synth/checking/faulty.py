@@ -50,18 +50,18 @@ def faulty(answer: Answer, faults: Faults) -> Answer:
             return answer(model, prompt)
         if task not in _WRITING:
             text = answer(model, prompt)
-            return _malformed(text, seeded(faults.seed, "how", prompt)) if _drawn(faults, "malformed", prompt) else text
+            return _malformed(text, seeded(faults.seed, "how", prompt)) if _has_fault(faults, "malformed", prompt) else text
         changed = prompt
-        if _drawn(faults, "forget", prompt):
+        if _has_fault(faults, "forget", prompt):
             changed = _with_one_less(changed, seeded(faults.seed, "which", prompt))
-        if _drawn(faults, "extra", prompt):
+        if _has_fault(faults, "extra", prompt):
             changed = _with_one_more(changed, seeded(faults.seed, "more", prompt))
         return answer(model, changed)
 
     return faulted
 
 
-def _drawn(faults: Faults, kind: str, prompt: str) -> bool:
+def _has_fault(faults: Faults, kind: str, prompt: str) -> bool:
     share: float = getattr(faults, kind)
     return seeded(faults.seed, kind, prompt).random() < share
 
@@ -80,7 +80,7 @@ def _with_one_less(prompt: str, rng: random.Random) -> str:
 
 
 def _with_one_more(prompt: str, rng: random.Random) -> str:
-    """The prompt with one more insight: in its list, or, for a chapter, after its own insight."""
+    """The prompt with another insight: added to its list or, in a prompt for a chapter, to the chapter's insight."""
     given = read_input(prompt)
     avoid = [text for text in given.get("avoid") or [] if isinstance(text, str) and text.strip()]
     more = avoid[int(rng.random() * len(avoid))] if avoid else invented_insight(rng, prompt)

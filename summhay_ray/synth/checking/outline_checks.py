@@ -25,8 +25,8 @@ ENGLISH = "English"
 is sure."""
 
 OVERLAP = (-1.0, 0.5, 0.8)
-"""Thresholds on the share of words that two subtopics have in common. Up to the first they are surely distinct (never here,
-since other words may mean the same), from the second on they overlap, from the third on surely."""
+"""Thresholds on the share of words that two subtopics have in common. Up to the first, they are surely distinct (here this is
+never so, since other words may mean the same). From the second they overlap, and from the third they surely do."""
 
 SAME = (0.45, 0.65, 0.8)
 """Thresholds on the share of words that two insights have in common, as in OVERLAP."""

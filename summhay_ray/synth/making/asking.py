@@ -63,13 +63,13 @@ class ModelAsker:
         attempts = usd_micros = 0
         outcome: Outcome[Any] = Malformed("not_asked", "no answer was requested")
         for attempt in range(TRIES):
-            outcome = await self._once(task, given, sample * _SAMPLES + attempt)
+            outcome = await self._ask_once(task, given, sample * _SAMPLES + attempt)
             attempts, usd_micros = attempts + outcome.attempts, usd_micros + outcome.usd_micros
             if not isinstance(outcome, Malformed):
                 break
         return replace(outcome, attempts=attempts, usd_micros=usd_micros)
 
-    async def _once(self, task: Task, given: Input, sample: int) -> Outcome[Any]:
+    async def _ask_once(self, task: Task, given: Input, sample: int) -> Outcome[Any]:
         group, template = GROUP_OF[task], self.domain.prompts[task]
         full = {"task": task, "domain": self.domain.name, "language": self.domain.language, **given}
         if sample:

@@ -129,17 +129,17 @@ def _least(plan: _Plan) -> dict[Task, float]:
         for planned in range(kept, plan.subtopics + 1)
         for final in range(kept, planned + 1)
     )
-    more, insights, final = min(ways, key=lambda way: way[0] + way[1] + _asked(plan, way[2]))
+    more, insights, final = min(ways, key=lambda way: way[0] + way[1] + _least_queries(plan, way[2]))
     return {
         "subtopics": 1 + bool(difficulty.distractors) + more,
         "insights": insights,
         "conflicting_insight": difficulty.conflicts,
-        "query": _asked(plan, final),
+        "query": _least_queries(plan, final),
         **_writing(plan, plan.placed[0], 0, 0),
     }
 
 
-def _asked(plan: _Plan, subtopics: int) -> int:
+def _least_queries(plan: _Plan, subtopics: int) -> int:
     """The minimum number of subtopics with a query, among `subtopics` in total."""
     return max(half(plan.recipe.shape.subtopics), subtopics - plan.recipe.difficulty.distractors)
 
@@ -206,11 +206,11 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> CallTotals:
     shown = 0.0
     if sizes.bound != "least":
         manner = {"participants": recipe.participants, "genre": recipe.domain.genre, "tone": recipe.domain.tone}
-        shown = count_tokens(json_line(manner)) + _FIELDS + sum(_shown(plan, task, sizes))
-    return CallTotals(n, round(n * (base + shown)), round(n * _answered(plan, task, sizes)))
+        shown = count_tokens(json_line(manner)) + _FIELDS + sum(_input_tokens(plan, task, sizes))
+    return CallTotals(n, round(n * (base + shown)), round(n * _answer_tokens(plan, task, sizes)))
 
 
-def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
+def _input_tokens(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
     """Tokens of the parts of a task's input, in addition to the fields of every input."""
     shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     most = sizes.bound == "most"
@@ -244,7 +244,7 @@ def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
         yield BEFORE * a_letter
 
 
-def _answered(plan: _Plan, task: Task, sizes: _Sizes) -> float:
+def _answer_tokens(plan: _Plan, task: Task, sizes: _Sizes) -> float:
     """Tokens of an answer to the task."""
     shape = plan.recipe.shape
     if sizes.bound != "expected":

@@ -139,7 +139,7 @@ class _Writer:
         self._corrected: Counter[int] = Counter()
         domain = work.recipe.domain
         self._method: Callable[[PlannedDocument, Input, int], Awaitable[tuple[str, int]]]
-        self._method = self._chapters if domain.method == "chapters" else self._whole
+        self._method = self._write_chapters if domain.method == "chapters" else self._write_whole
         self._manner = {
             "genre": domain.genre,
             "tone": domain.tone,
@@ -192,7 +192,7 @@ class _Writer:
         )
         return replace(piece, written=replace(piece.written, planned=replace(piece.written.planned, refers_to=refers)))
 
-    async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
+    async def _write_whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """The text of a document written whole, and 0 corrections."""
         insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
         # The other insights of these subtopics, including the other sides of conflicts: they slip into a text most easily.
@@ -207,7 +207,7 @@ class _Writer:
         }
         return await self._work.need("documents", "document", full, again), 0
 
-    async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
+    async def _write_chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """(Text, how many chapters were written again.) A chapter that never passes is left out; if earlier versions have used up
         its tries, its passed version is used. Raises GaveUp if no chapter passes."""
         shape, domain = self._work.recipe.shape, self._work.recipe.domain

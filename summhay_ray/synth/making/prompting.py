@@ -142,7 +142,7 @@ def _document(task: Task, answer: str, given: Input) -> str:
         raise UnusableAnswer("not_text", "the answer is JSON; expected the document's text alone")
     if '"task":' in text and '"insight' in text:
         raise UnusableAnswer("not_text", "the answer repeats the input; expected the document's text alone")
-    text = _whole(_TABS.sub("\t", _EMPTY_LINES.sub("\n\n", _CONTROLS.sub("", text))).strip(), "the text")
+    text = _nonblank(_TABS.sub("\t", _EMPTY_LINES.sub("\n\n", _CONTROLS.sub("", text))).strip(), "the text")
     wanted = len(plain_words(given["document"])) if task == "edit_document" else given["words"]
     number = len(plain_words(text))
     if number < _LEAST_SHARE * wanted:
@@ -163,11 +163,11 @@ def _is_json(text: str) -> bool:
 
 def _typed(value: Any, kind: type[T], what: str) -> T:
     if not isinstance(value, kind):
-        raise UnusableAnswer("wrong_type", f"{what} is {_shown(value)}; expected {_EXPECTED[kind]}")
+        raise UnusableAnswer("wrong_type", f"{what} is {_quote(value)}; expected {_EXPECTED[kind]}")
     return value
 
 
-def _whole(value: Any, what: str) -> str:
+def _nonblank(value: Any, what: str) -> str:
     text = _typed(value, str, what)
     if not text.strip():
         raise UnusableAnswer("empty_text", f"{what} is empty")
@@ -177,7 +177,7 @@ def _whole(value: Any, what: str) -> str:
 
 
 def _line(value: Mapping[str, Any], name: str) -> str:
-    text = " ".join(_whole(value.get(name, ""), f'"{name}"').split())
+    text = " ".join(_nonblank(value.get(name, ""), f'"{name}"').split())
     if count_tokens(text) > MOST_TOKENS[name]:
         raise UnusableAnswer("too_long", f'"{name}" has more than {MOST_TOKENS[name]} tokens: {text[:60]!r}...')
     return text
@@ -187,13 +187,13 @@ def _index(value: Any, n: int) -> int:
     """The index (from 0) of an id (from 1) of one of `n` entries."""
     number = whole_number(value)
     if number is None or not 1 <= number <= n:
-        raise UnusableAnswer("unknown_id", f"id {_shown(value)} is not in the input; expected 1 to {n}")
+        raise UnusableAnswer("unknown_id", f"id {_quote(value)} is not in the input; expected 1 to {n}")
     return number - 1
 
 
 def _pair(entry: Any, n: int) -> tuple[int, int]:
     if len(ids := _typed(entry, list, "a pair")) != 2:
-        raise UnusableAnswer("wrong_type", f"a pair is {_shown(entry)}; expected two ids")
+        raise UnusableAnswer("wrong_type", f"a pair is {_quote(entry)}; expected two ids")
     first, second = sorted(_index(each, n) for each in ids)
     if first == second:
         raise UnusableAnswer("unknown_id", f"a pair names {first + 1} twice")
@@ -214,15 +214,15 @@ def _present(entries: list[dict[str, Any]], n: int, document: str) -> dict[int, 
         parts = [_typed(part, str, '"evidence"') for part in (shown if isinstance(shown, list) else [shown])]
         words = " ... ".join(" ".join(part.split()) for part in parts if part.strip())
         if words:
-            evidence.setdefault(index, _whole(words, '"evidence"')[:_MAX_EVIDENCE])
+            evidence.setdefault(index, _nonblank(words, '"evidence"')[:_MAX_EVIDENCE])
         without_evidence += not words
     if without_evidence > len(evidence):
         raise UnusableAnswer("empty_text", f'"evidence" is missing from {without_evidence} entries')
     invented = [words for words in evidence.values() if not quoted(words, document)]
     if 2 * len(invented) > len(evidence) > 1:
-        raise UnusableAnswer("invented_evidence", f"most of the evidence is not in the document, such as {_shown(invented[0])}")
+        raise UnusableAnswer("invented_evidence", f"most of the evidence is not in the document, such as {_quote(invented[0])}")
     return dict(sorted(evidence.items()))
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     return json.dumps(value, default=str)[:60]

@@ -114,7 +114,7 @@ def released_json(
         "subtopics": [
             *(
                 {
-                    **_named(subtopic),
+                    **_id_and_text(subtopic),
                     "query": subtopic.query,
                     "insights": [_insight(insight) for insight in subtopic.insights],
                     "retriever": {},
@@ -175,7 +175,7 @@ def _synthesis(
         ],
         "distractors": [
             {
-                **_named(subtopic),
+                **_id_and_text(subtopic),
                 "insights": [{**_insight(insight), "documents": holders[insight.insight_id]} for insight in subtopic.insights],
             }
             for subtopic in outline.subtopics
@@ -186,7 +186,7 @@ def _synthesis(
     }
 
 
-def _named(subtopic: kinds.PlannedSubtopic) -> dict[str, Any]:
+def _id_and_text(subtopic: kinds.PlannedSubtopic) -> dict[str, Any]:
     return {"subtopic_id": subtopic.subtopic_id, "subtopic_name": subtopic.name, "subtopic": subtopic.text}
 
 

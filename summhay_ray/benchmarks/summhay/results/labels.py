@@ -231,7 +231,7 @@ def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemS
 
 
 def pooled_over_systems(scores: Sequence[SystemScore], pairs: Pairs, judge: str) -> dict[str, Corrected]:
-    """Coverage and joint as people would give them, as a mean over all systems by one judge, from the labels of all of them.
+    """The means of coverage and joint over all systems, corrected by the labels of all of them, for one judge.
 
     Empty with fewer labels than `FEWEST` in total, or fewer than three for any system. It shows how far the judge errs on
     average; its error on a single system may differ.
