@@ -228,7 +228,8 @@ class SupportIndex:
         sentences = []
         for said, facts in zip(self._sentences, self._facts, strict=True):
             # Repeat a value of another form in the bullet's form.
-            shared = values.keys() & values_of(said).keys() if values else ()
+            known = values_of(said) if values else {}
+            shared = [one for one in values if one in known]
             sentences.append([*facts, *(fact for one in shared for fact in _facts(values[one], latin) if fact not in facts)])
         return [lexical_features(_facts(plain, latin), sentences[begin:end]) for begin, end in pairwise(self._bounds)]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +55,27 @@ def files(folder: Path) -> tuple[Path, Path]:
     answers = folder / "answers.jsonl"
     answers.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines), encoding="utf-8")
     return answers, documents
+
+
+def test_values_are_the_same_in_every_process() -> None:
+    """Sets have another order in each process, and the bullet has several facts in other forms than the document."""
+    said = "In the year it hired 1200, then 45 percent, May 3rd, 2021, 2500000 USD and 120 minutes of rain at the plant."
+    bullet = "On 3 May 2021 the plant hired 1,200 people, 45 % of them women, and paid $2.5 million for two hours of rain."
+    program = (
+        "import sys; from summhay_ray.citations import CitedDocuments; "
+        "print(CitedDocuments([('a', sys.argv[1])]).index.support([sys.argv[2]]).values[0, 0])"
+    )
+    values = {
+        subprocess.run(
+            [sys.executable, "-c", program, said, bullet],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "1245"
+    }
+    assert len(values) == 1, values
 
 
 def test_answers_of_a_file_are_judged_and_nothing_that_is_wrong_is_silent(tmp_path: Path) -> None:
