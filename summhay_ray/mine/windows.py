@@ -17,7 +17,7 @@ import numpy.typing as npt
 from summhay_ray.mine.comparing import Candidate
 from summhay_ray.mine.statements import Statements
 from summhay_ray.synth import lacks_a_fact, read_words
-from summhay_ray.text import find_contradictions, read_statement, sentences
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, find_contradictions, read_statement, sentences
 
 FRAME, SLOT = 0.75, 3
 """Minimum share of a statement's words that another one with the same wording has in the same order, and maximum number of
@@ -33,6 +33,8 @@ DENIED = 0.6
 """Two sentences, of which one denies, contradict each other if they share this part of the lighter one's words."""
 _LABEL = re.compile(r"""\([^()]*\)|"[^"]*"|“[^”]*”|\b[A-Z][\w.]*(?:[ -]v?\d[\w.]*)+|\bv?\d+(?:\.\d+)*\.(?:x\b|\d+\.[\dx]\w*)""")
 """What names a thing, beside its name: a title in brackets or quotation marks, "PEP 8", "18.x"."""
+_NUMBERED = re.compile(r"\b([A-Z][\w.]*)[ -]v?(\d[\w.]*)")
+"""A name with a number: "PEP 8"."""
 
 
 def stating(
@@ -100,17 +102,22 @@ def _shared(of: Statements, one: npt.NDArray[np.int32], other: npt.NDArray[np.in
     return float(of.weights[np.intersect1d(one, other)].sum())
 
 
-_Count = tuple[frozenset[str], tuple[float, ...]]
-"""The roots of counted words, two at least ("critical issues"), and their number."""
+_Count = tuple[frozenset[str], tuple[float | str, ...]]
+"""The roots of counted words, two at least ("critical issues"), and their number; or a name and its number."""
 
 
 def _counts(text: str) -> set[_Count]:
-    """The numbers of counted things; a number in a label counts nothing."""
+    """The numbers of counted things and of names; another number in a label counts nothing."""
     labels = _labels(text)
     quantities = [
         fact.quantity for sentence in sentences(text) for fact in read_statement(sentence).facts if fact.kind == "number"
     ]
-    return {
+    named = {
+        (frozenset((name,)), (number.rstrip(".").removesuffix(".x"),))
+        for name, number in _NUMBERED.findall(text)
+        if name not in MONTHS and name.lower() not in FUNCTION_WORDS
+    }
+    return named | {
         (one.nouns, one.stated)
         for one in quantities
         if one and len(one.nouns) > 1 and not one.unit and labels.isdisjoint(format(value, ".12g") for value in one.stated)
@@ -118,7 +125,7 @@ def _counts(text: str) -> set[_Count]:
 
 
 def _counted_otherwise(counts: set[_Count], others: set[_Count]) -> bool:
-    """Whether the others lack a count, but count something similar: "two critical bugs", "one critical and two minor bugs"."""
+    """Whether the others lack a count, but have a similar one: "two critical bugs" and "two minor bugs", "PEP 8" and "PEP 9"."""
     return any(not nouns.isdisjoint(other) for nouns, _ in counts - others for other, _ in others)
 
 

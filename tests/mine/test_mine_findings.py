@@ -118,6 +118,15 @@ def test_two_documents_that_share_half_of_what_they_say_are_no_insight() -> None
     assert [one.text for one in mine(_sources(stated, stated), 2)[0]] == [stated]
 
 
+def test_another_version_in_the_sentence_is_no_gold_though_the_next_sentence_has_the_right_one() -> None:
+    stated = "After the summer, the maintenance of Orbis 2.2 will be ended by the clearing office in Velden."
+    other = "After the summer, the maintenance of Orbis 2.0 will be ended by the clearing office in Velden."
+    other += " The harbour should plan its migration to Orbis 2.2 now."
+    mined, _ = mine(_sources(stated, other, stated, other, stated), 3)
+    gold = {one.text: {evidence.document for evidence in one.evidence} for one in mined}
+    assert gold[stated] == {0, 2, 4}
+
+
 def test_another_form_of_a_number_and_a_date_is_gold() -> None:
     stated = "Payments in Frankfurt failed for 2 hours on 22 July 2021 because a certificate had expired."
     worded = "On July 22nd, 2021, payments failed in Frankfurt for two hours, because a certificate had expired."
