@@ -76,7 +76,9 @@ def stating(
         if is_short and not said_of_them.keys() <= set(reading.roots):
             continue
         nearest = _nearest(of, candidate, row)
-        if _counted_otherwise(counts, _counts(of.evidence[nearest])) or _denied(of, candidate.sentence, nearest):
+        if any(_counted_otherwise(counts, _counts(passage)) for passage in (of.evidence[nearest], window)):
+            continue
+        if _denied(of, candidate.sentence, nearest):
             continue
         one = _Worded(own.roots, frozenset(named), int(of.documents[candidate.sentence]))
         other = _Worded(reading.roots, frozenset(itertools.chain(*reading.names)), document)
