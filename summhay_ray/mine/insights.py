@@ -29,6 +29,8 @@ from summhay_ray.text import find_contradictions
 
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
 """A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure."""
+STRICTNESS = 1.5
+"""Where that score is higher, more must be said, by its ratio to the lowest one to this power."""
 NEAR = 0.1
 """A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
 CHANCE, DECAY = 0.3, 0.6
@@ -173,7 +175,7 @@ def _chosen(comparing: Comparing, candidates: Sequence[Candidate], says: float, 
         if repeated[sentence]:
             continue
         if not read:
-            said = said & stating(of, found, said)
+            said = said & stating(of, found, said, least, (says / SAYS) ** STRICTNESS)
             if said.sum() >= least:
                 heapq.heappush(waiting, (-value(found, said), sentence, place, said, True))
             continue

@@ -1,11 +1,13 @@
 """Whether a window of a document states a candidate, or only shares most of its words.
 
-A document is evidence only if it has the candidate's names, and its window has the candidate's numbers, contradicts none of them,
-does not put what one of the documents is about in the place of another word, and has enough of what is said about the names.
+A document is evidence only if it has the candidate's names, and its window has the candidate's numbers and counts, contradicts
+and denies none of it, does not put what one of the documents is about in the place of another word, and has enough of what is
+said about the names.
 """
 
 import difflib
 import itertools
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from summhay_ray.mine.comparing import Candidate
 from summhay_ray.mine.statements import Statements
 from summhay_ray.synth import lacks_a_fact, read_words
-from summhay_ray.text import find_contradictions
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, find_contradictions, read_statement, sentences
 
 FRAME, SLOT = 0.75, 3
 """Two statements have the same wording if the second has at least this share of the first one's words, in the same order. Only
@@ -23,25 +25,43 @@ differences of at most this many consecutive words are compared."""
 SAID = 0.35
 """Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
 what is said about it."""
-WHOLE = 7
-"""A statement of at most this number of words and numbers is stated only where all of them are."""
+SURE, SURE_OF_TWO, SURELY = 0.43, 0.75, 3
+"""That share in at least three documents; the second in both if two are enough, as two often share a frame by chance."""
+WHOLE = 5
+"""If at most this number of words and numbers, names aside, are said, all of them must be stated."""
+DENIED = 0.6
+"""Two sentences, of which one denies, contradict each other if they share this part of the lighter one's words."""
+_LABEL = re.compile(r"""\([^()]*\)|"[^"]*"|“[^”]*”|\b[A-Z][\w.]*(?:[ -]v?\d[\w.]*)+|\bv?\d+(?:\.\d+)*\.(?:x\b|\d+\.[\dx]\w*)""")
+"""What names a thing, beside its name: a title in brackets or quotation marks, "PEP 8", "18.x"."""
+_NUMBERED = re.compile(r"\b([A-Z][\w.]*)[ -]v?(\d[\w.]*)")
+"""A name with a number: "PEP 8"."""
 
 
-def stating(of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def stating(
+    of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_], least: int, strictness: float
+) -> npt.NDArray[np.bool_]:
     """Which of the windows that `said` marks have the candidate's numbers, contradict none, are about the same thing, and are in
-    documents with its names."""
+    documents with its names.
+
+    None if too few documents surely state it. `strictness`: factor of the shares required; a claim, which a model
+    worded other than the documents, has none.
+    """
     text = of.texts[candidate.sentence]
-    own = read_words(text)
-    # A claim is worded by a model, other than the documents.
-    is_short = len({*own.roots, *own.numbers}) <= WHOLE and not of.passages[candidate.sentence] % 2
+    is_claim = bool(of.passages[candidate.sentence] % 2)
+    strictness = 1.0 if is_claim else strictness
+    own, labels, counts = read_words(text), _labels(text), _counts(text)
     named = set(itertools.chain(*own.names))
-    said_of_them = {word: of.weight(word) for word in own.roots if word not in named}
-    least = SAID * sum(said_of_them.values()) - (1 - SAID) * sum(of.weight(f"#{number}") for number in own.numbers)
-    kept = np.zeros(said.size, dtype=bool)
+    said_of_them = {word: of.weight(word) for word in own.roots if word not in named and word not in labels}
+    numbers = own.numbers - labels
+    is_short = len({*said_of_them, *numbers}) <= WHOLE and not is_claim
+    total, numeric = sum(said_of_them.values()), sum(of.weight(f"#{number}") for number in numbers)
+    required = min(1.0, SAID * strictness)
+    required_to_be_sure = min(1.0, (SURE if least >= SURELY else SURE_OF_TWO) * strictness)
+    kept, sure = np.zeros(said.size, dtype=bool), 0
     for row in np.flatnonzero(said).tolist():
         window = candidate.window(of, row)
         if window == text:
-            kept[row] = True
+            kept[row], sure = True, sure + 1
             continue
         reading = read_words(window)
         document = int(of.documents[candidate.firsts[row]])
@@ -50,14 +70,78 @@ def stating(of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_]) -
         has_names = all(any(of.count(word, document) for word in name) for name in own.names)
         if not has_names and lacks_a_fact(window, text):
             continue
-        if sum(weight for word, weight in said_of_them.items() if word in reading.roots) < least:
+        stated = sum(weight for word, weight in said_of_them.items() if word in reading.roots)
+        if stated < required * total - (1 - required) * numeric:
             continue
-        if is_short and not set(own.roots) <= set(reading.roots):
+        if is_short and not said_of_them.keys() <= set(reading.roots):
+            continue
+        nearest = _nearest(of, candidate, row)
+        if any(_counted_otherwise(counts, _counts(passage)) for passage in (of.evidence[nearest], window)):
+            continue
+        if _denied(of, candidate.sentence, nearest):
             continue
         one = _Worded(own.roots, frozenset(named), int(of.documents[candidate.sentence]))
         other = _Worded(reading.roots, frozenset(itertools.chain(*reading.names)), document)
-        kept[row] = not _about_another(of, one, other) and not find_contradictions(text, window)
-    return kept
+        if not _about_another(of, one, other) and not find_contradictions(text, window):
+            kept[row], sure = True, sure + (stated >= required_to_be_sure * total)
+    return kept if sure >= min(least, SURELY) or is_claim else np.zeros(said.size, dtype=bool)
+
+
+def _labels(text: str) -> set[str]:
+    """The roots and numbers of the text's labels."""
+    readings = [read_words(label) for label in _LABEL.findall(text)]
+    return {part for reading in readings for part in (*reading.roots, *reading.numbers)}
+
+
+def _nearest(of: Statements, candidate: Candidate, row: int) -> int:
+    """The sentence of a window that shares most with the candidate."""
+    first, own = int(candidate.firsts[row]), of.facts(candidate.sentence)
+    window = range(first, first + int(candidate.lengths[row]))
+    return max(window, key=lambda sentence: _shared(of, own, of.facts(sentence)))
+
+
+def _shared(of: Statements, one: npt.NDArray[np.int32], other: npt.NDArray[np.int32]) -> float:
+    return float(of.weights[np.intersect1d(one, other)].sum())
+
+
+_Count = tuple[frozenset[str], tuple[float | str, ...]]
+"""The roots of counted words, two at least ("critical issues"), and their number; or a name and its number."""
+
+
+def _counts(text: str) -> set[_Count]:
+    """The numbers of counted things and of names; another number in a label counts nothing."""
+    labels = _labels(text)
+    quantities = [
+        fact.quantity for sentence in sentences(text) for fact in read_statement(sentence).facts if fact.kind == "number"
+    ]
+    named = {
+        (frozenset((name,)), (number.rstrip(".").removesuffix(".x"),))
+        for name, number in _NUMBERED.findall(text)
+        if name not in MONTHS and name.lower() not in FUNCTION_WORDS
+    }
+    return named | {
+        (one.nouns, one.stated)
+        for one in quantities
+        if one and len(one.nouns) > 1 and not one.unit and labels.isdisjoint(format(value, ".12g") for value in one.stated)
+    }
+
+
+def _counted_otherwise(counts: set[_Count], others: set[_Count]) -> bool:
+    """Whether the others lack a count, but have a similar one: "two critical bugs" and "two minor bugs", "PEP 8" and "PEP 9"."""
+    return any(not nouns.isdisjoint(other) for nouns, _ in counts - others for other, _ in others)
+
+
+def _denied(of: Statements, one: int, other: int) -> bool:
+    """Whether one of two similar sentences denies something of what the other one is about."""
+    if of.denies[one] == of.denies[other]:
+        return False
+    words = [facts[~of.numeric[facts]] for facts in (of.facts(one), of.facts(other))]
+    if _shared(of, *words) < DENIED * min(float(of.weights[facts].sum()) for facts in words):
+        return False
+    denying, roots = (one, of.evidence[other]) if of.denies[one] else (other, of.texts[one])
+    about = frozenset(read_words(roots).roots)
+    negations = [negation for part in sentences(of.evidence[denying]) for negation in read_statement(part).negations]
+    return any(negation.certain and negation.before and negation.before <= about for negation in negations)
 
 
 class _Worded(NamedTuple):

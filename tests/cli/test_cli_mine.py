@@ -130,6 +130,12 @@ def test_where_all_documents_are_equal_this_is_told(tmp_path: Path, cli: Cli) ->
         (tmp_path / f"{number}.txt").write_text(f"The depot in Velden was flooded to 1.9 metres. {'ABCD'[number] * 4} came by.")
     said = cli("mine", str(tmp_path), "--store", str(tmp_path / ".st"))
     assert said.code == 4 and "but in words that very many of them have: 1 sentence" in " ".join(said.out.split())
+    for number in range(8):
+        (tmp_path / f"{number}.txt").write_text(f"The depot in Velden was flooded. {'ABCDEFGH'[number] * 4} came by boat.")
+    said = cli("mine", str(tmp_path), "--store", str(tmp_path / ".st"))
+    assert said.code == 4 and "counts as boilerplate: 1 sentence, such as 'The depot in Velden was flooded.'" in " ".join(
+        said.out.split()
+    )
     missing = cli("mine", str(tmp_path / "none"), "--store", str(tmp_path / ".st"))
     assert missing.code == 2 and "no such folder" in missing.err
 

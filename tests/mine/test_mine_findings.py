@@ -91,10 +91,38 @@ def test_what_is_no_statement_is_no_insight(line: str) -> None:
             "A migration of the Velden mail server ended without errors.",
             "An upgrade of the Velden mail server ended without errors.",
         ),
+        (
+            "All turbines of the Velden foundry are impacted by the crack in the casing.",
+            "All turbines of the Velden foundry are NOT vulnerable.",
+        ),
+        (
+            "The release line of Orbis is vulnerable to one critical security defect and one minor security defect.",
+            "The release line of Orbis is vulnerable to one critical security defect and two minor security defects.",
+        ),
+        (
+            "The council discussed and rejected rule 582 (local packages of the archive office in Velden).",
+            "The council discussed rule 582 (local packages of the archive office in Velden).",
+        ),
     ],
 )
 def test_a_document_with_other_numbers_dates_things_or_a_denial_is_no_gold(stated: str, others: str) -> None:
     mined, _ = mine(_sources(stated, others, stated, others, stated, others), 3)
+    gold = {one.text: {evidence.document for evidence in one.evidence} for one in mined}
+    assert gold[stated] == {0, 2, 4}
+
+
+def test_two_documents_that_share_half_of_what_they_say_are_no_insight() -> None:
+    stated = "The harbour master of Velden counted the barges on the quay before the winter storm reached the river."
+    other = "The harbour master of Velden counted the cranes and sold the wharf after a dispute with the river office."
+    assert mine(_sources(stated, other), 2)[0] == []
+    assert [one.text for one in mine(_sources(stated, stated), 2)[0]] == [stated]
+
+
+def test_another_version_in_the_sentence_is_no_gold_though_the_next_sentence_has_the_right_one() -> None:
+    stated = "After the summer, the maintenance of Orbis 2.2 will be ended by the clearing office in Velden."
+    other = "After the summer, the maintenance of Orbis 2.0 will be ended by the clearing office in Velden."
+    other += " The harbour should plan its migration to Orbis 2.2 now."
+    mined, _ = mine(_sources(stated, other, stated, other, stated), 3)
     gold = {one.text: {evidence.document for evidence in one.evidence} for one in mined}
     assert gold[stated] == {0, 2, 4}
 

@@ -203,7 +203,11 @@ class Mine(Benchmark[MineSpec]):
             what = f"nothing recurs in {least} of the {len(self._sources)} documents{equal}"
             if mining.commonplaces:
                 what += f" but in words that very many of them have: {_cut(mining.commonplaces)}"
-            return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
+            mend = "lower min_documents, or give more that overlap"
+            if mining.boilerplate:
+                what += f"; what most of them say in the same words counts as boilerplate: {_cut(mining.boilerplate)}"
+                mend += "; add documents that do not say it"
+            return self._nothing(ask, "group", f"{what}; {mend}")
         if "check" in models:
             mined = await asking.checked(mined, least)
         if not mined:
