@@ -60,8 +60,9 @@ class Nodes:
         self._start("head_start_ray_commands", options, self._scaling(scale_to))
 
     def worker(self) -> None:
-        """Start another node."""
+        """Start another node, and wait until it has joined: of two that start at once on one machine, one may fail."""
         self._start("worker_start_ray_commands", ["--node-ip-address", "127.0.0.1"], {"RAY_HEAD_IP": "127.0.0.1"})
+        self.wait(len(self._started))
 
     def _scaling(self, scale_to: int) -> dict[str, str]:
         if not scale_to:
@@ -232,7 +233,6 @@ def _begin(started: Nodes, nodes: int, scale: bool) -> None:
     started.wait(1)
     for _ in range(0 if scale else nodes - 1):
         started.worker()
-    started.wait(1 if scale else nodes)
 
 
 def _interrupted(*_: object) -> None:

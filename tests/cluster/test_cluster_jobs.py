@@ -272,7 +272,6 @@ def test_a_run_is_watched_and_goes_on_elsewhere_when_a_node_is_drained(
         assert provider.pid is not None
         for _ in range(2):
             nodes.worker()
-        nodes.wait(3)
         spec, where = write_spec(tmp_path, fields_of(provider.base, workers=3)), f"127.0.0.1:{nodes.port}"
         run = start(spec, tmp_path / "store", "--address", where, "--log-level", "info")
         assert until(lambda: provider.stats()["served"] >= 24 or run.poll() is not None, PATIENCE_S)
