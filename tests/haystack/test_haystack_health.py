@@ -68,7 +68,7 @@ def test_planted_insights_are_statements_and_need_nobody_to_look_at_them() -> No
         ({"like_metadata": 10}, 6, None, ["10 of 30 insights look like metadata"], ["nobody has looked"]),
         ({"checked": 20, "right": 15}, 6, None, [], ["15 of 20 checked pairs"]),
         ({"checked": 20, "right": 14}, 6, None, ["14 of 20 checked pairs"], []),
-        ({"checked": 9, "right": 0}, 6, None, [], ["10 are the fewest"]),
+        ({"checked": 9, "right": 0}, 6, None, [], ["at least 10 are needed"]),
         ({"checked": 20, "right": 20, "judged": 10, "agreed": 7}, 6, None, [], ["20 of 20", "labels"]),
         ({"checked": 20, "right": 20, "judged": 9, "agreed": 0}, 6, None, [], ["20 of 20"]),
     ],
