@@ -182,7 +182,7 @@ def _chosen(comparing: Comparing, candidates: Sequence[Candidate], says: float, 
         scores = dict(zip(found.firsts[said].tolist(), found.scores[said].tolist(), strict=True))
         touched = {place for first in scores for place in resting.get(first, ())}
         alike = [one for one in (taken[place] for place in sorted(touched)) if _repeats(scores, one.scores)]
-        if len(alike) > 1 or (alike and not _two(scores, alike[0].scores, least)):
+        if len(alike) > 1 or (alike and not _are_two(scores, alike[0].scores, least)):
             continue
         same = found.near[found.likeness >= SAME]
         repeated[same[~comparing.opposite(sentence, same)]] = True
@@ -200,7 +200,7 @@ def _repeats(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
     return len(one.keys() & other.keys()) >= REPEATS * len(one.keys() | other.keys())
 
 
-def _two(one: Mapping[int, float], other: Mapping[int, float], least: int) -> bool:
+def _are_two(one: Mapping[int, float], other: Mapping[int, float], least: int) -> bool:
     """Whether two candidates with the same windows are two insights: enough windows state much more of one, and enough much more
     of the other."""
     apart = [one[first] - other[first] for first in one.keys() & other.keys()]

@@ -43,8 +43,8 @@ def stating(
     """Which of the windows that `said` marks have the candidate's numbers, contradict none, are about the same thing, and are in
     documents with its names.
 
-    None if too few documents surely state it. `strictness`: factor of the shares required; a claim, which a model
-    worded other than the documents, has none.
+    None if too few documents surely state it. `strictness`: a factor of the required shares; 1 for a claim, since a model words
+    it differently from the documents.
     """
     text = of.texts[candidate.sentence]
     is_claim = bool(of.passages[candidate.sentence] % 2)
