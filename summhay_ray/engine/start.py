@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import gc
 import itertools
 import math
 import threading
@@ -304,10 +303,6 @@ class _Start:
         total = state.total
         if left := state.left():
             worked = self._answer_rest(state, left, reach)
-            # The items of a large run take much memory, and scoring does not need them. The ended tasks that refer to them form
-            # cycles, and the collector runs rarely.
-            del state, left
-            gc.collect()
             run, snapshot = self.run.at(checked=False), {**worked, "reused": worked.get("reused", 0) + reused}
         else:
             run, snapshot = self.before, {"reused": reused}
