@@ -25,6 +25,7 @@ MOST_PAIRS = 10_000
 _MATRICES = ("value", "least", "most", "n", "n_expected")
 Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
 """Pairs of systems, each as (index of the run, system)."""
+_SIDE = {"run": pl.Int64, "system": pl.String, "name": pl.String}
 
 
 def compare_runs(runs: Sequence[RunScores], systems: Sequence[str] = (), over: Over | None = None) -> SystemComparison:
@@ -94,21 +95,26 @@ def compare_pairs(
     queries = functools.reduce(lambda frame, other: frame.join(other, on=QUERY, how="semi"), frames)
     if queries.is_empty():
         raise UserError(f"{_run_names(runs)} have no query in common that is scored in both")
-    compared = pl.DataFrame(sides, schema={"run": pl.Int64, "system": pl.String}, orient="row")
-    scores = pl.concat(frames).join(compared, on=["run", "system"], how="semi").join(queries, on=QUERY, how="semi")
-    asked = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], scores.sort(*QUERY, "run", "system"), over)
-    found = [one for figure in figures or _shared_figures(runs) if (one := _compare(asked, figure)) is not None]
+    asked = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], over)
+    keys = asked.names()
+    named = pl.DataFrame([(*side, key) for side, key in zip(sides, keys, strict=True)], schema=_SIDE, orient="row")
+    wanted = figures or _shared_figures(runs)
+    found, means = list[SystemComparison](), list[pl.DataFrame]()
+    # The rows of all figures at once would take several times the memory.
+    for figure in dict.fromkeys([*wanted, *(figure for run in runs for figure in run.units)]):
+        rows = pl.concat([frame.filter(figure=figure) for frame in frames]).join(named, on=["run", "system"])
+        rows = rows.join(queries, on=QUERY, how="semi").sort(*QUERY, "run", "system")
+        means.append(rows.group_by("name", "figure").agg(pl.col("value").mean()))
+        if figure in wanted and (one := _compare(asked, figure, rows)) is not None:
+            found.append(one)
     if not found:
         return None
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
     if len({run.judge for run in runs}) > 1:
         warnings.append("the runs are judged by different judges: a difference may be theirs")
-    keys = asked.names()
-    named = pl.DataFrame({"run": [index for index, _ in sides], "system": [name for _, name in sides], "name": keys})
-    means = asked.scores.join(named, on=["run", "system"]).group_by("name", "figure").agg(pl.col("value").mean())
     return replace(
         found[0],
-        means=means.sort("name", "figure").pivot("figure", index="name", values="value"),
+        means=pl.concat(means).sort("name", "figure").pivot("figure", index="name", values="value"),
         scales=runs[0].units,
         parts={
             name: {part: text for part, text in runs[index].names.get(system, {}).items() if part != "label"}
@@ -132,13 +138,11 @@ def compare_pairs(
 
 @dataclass(frozen=True)
 class _Asked:
-    """The input of a comparison. `sides`: (index of the run, system). `pairs`: pairs of indices of sides. `scores`: rows of
-    `_by_figure` for all figures, sorted by query and side."""
+    """The input of a comparison. `sides`: (index of the run, system). `pairs`: pairs of indices of sides."""
 
     runs: Sequence[RunScores]
     sides: Sequence[tuple[int, str]]
     pairs: Sequence[tuple[int, int]]
-    scores: pl.DataFrame
     over: Over | None
 
     def names(self) -> list[str]:
@@ -146,12 +150,14 @@ class _Asked:
         return [f"{self.runs[index].run} {system}" if len(self.runs) > 1 else system for index, system in self.sides]
 
 
-def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
-    """The comparison in one figure; None if no pair has a common scored query."""
+def _compare(asked: _Asked, figure: str, scores: pl.DataFrame) -> SystemComparison | None:
+    """The comparison in one figure; None if no pair has a common scored query.
+
+    `scores`: the sides' rows of `_by_figure` in this figure, sorted by query and side.
+    """
     runs, sides, n_systems = asked.runs, asked.sides, len(asked.sides)
     unit, cluster, counted = runs[0].units[figure], runs[0].cluster, runs[0].counted
-    own = asked.scores.filter(pl.col("figure") == figure)
-    own = own.filter((pl.col("n_expected") > 0).any().over(QUERY))
+    own = scores.filter((pl.col("n_expected") > 0).any().over(QUERY))
     value, least, best, n, due = (own[name].to_numpy().reshape(-1, n_systems) for name in _MATRICES)
     n, due = n.sum(axis=0), due.sum(axis=0)
     if not n.any():

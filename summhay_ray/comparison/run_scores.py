@@ -120,38 +120,42 @@ def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScor
 def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     """A row for each query, system and figure: its `value`; `least` and `most`, the value with missing answers as 0 and as the
     best possible score; and `n` of `n_expected` answers or judgments."""
-    figures, keys = [*units], [*_KEYS, "figure"]
-    own, value = pl.col(figures), pl.col("value")
+    own, value = pl.col([*units]), pl.col("value")
     scores = _by_key(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
     scores = scores.filter(pl.any_horizontal(own.is_not_null()))
     expected = scores.select(_KEYS).clear() if by_query.expected is None else _by_key(by_query.expected)
     named = pl.concat([scores.select(_KEYS), expected.select(_KEYS)])
-    every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
+    grid = named.select("system").unique().join(named.select(QUERY).unique(), how="cross")
     # An answer may lack a figure of `may_lack`; it exists if it has another figure.
-    others = [pl.col(name).is_not_null() for name in figures if name not in by_query.may_lack]
+    others = [pl.col(name).is_not_null() for name in units if name not in by_query.may_lack]
     answers = scores.with_columns(_others=pl.any_horizontal(pl.lit(False), *others))
-    values = answers.unpivot(figures, index=[*_KEYS, "_others"], variable_name="figure", value_name="value")
-    due = expected if "figure" in expected.columns else expected.join(every, how="cross")
-    counts = [pl.col(name) if name in due.columns else pl.lit(1).alias(name) for name in ("n", "n_expected")]
-    grid = named.select("system").unique().join(named.select(QUERY).unique(), how="cross").join(every, how="cross")
-    rows = grid.join(values, on=keys, how="left").join(due.select(*keys, *counts).unique(keys), on=keys, how="left")
-    without = pl.col("_others").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack]) & value.is_null()
+    counts = [pl.col(name) if name in expected.columns else pl.lit(1).alias(name) for name in ("n", "n_expected")]
     # Without `expected`, every system should answer each query that some system answered.
-    asked = value.is_not_null().any().over(*QUERY, "figure").cast(pl.Int64) if by_query.expected is None else pl.lit(0)
-    due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", asked), value.is_not_null()))
-    rows = rows.with_columns(n_expected=due_here.cast(pl.Int64))
-    rows = rows.with_columns(n=pl.when(value.is_null()).then(0).otherwise(pl.min_horizontal(pl.coalesce("n", 1), "n_expected")))
+    asked = value.is_not_null().any().over(*QUERY).cast(pl.Int64) if by_query.expected is None else pl.lit(0)
     share = pl.when(pl.col("n_expected") > 0).then(pl.col("n") / pl.col("n_expected"))
-    best = pl.when(pl.col("figure").replace_strict(dict(units)) == "%").then(1.0).otherwise(value.max().over("figure"))
-    worst = pl.min_horizontal(0.0, value.min().over("figure"))
-    return rows.select(
-        *keys,
-        "value",
-        least=value.fill_null(0.0) * share + worst * (1 - share),
-        most=value.fill_null(0.0) * share + best * (1 - share),
-        n=pl.col("n").cast(pl.Int64),
-        n_expected="n_expected",
-    )
+    parts = []
+    # All figures at once would take several times the memory.
+    for figure, unit in units.items():
+        due = expected.filter(figure=figure) if "figure" in expected.columns else expected
+        rows = grid.join(answers.select(*_KEYS, "_others", value=figure), on=_KEYS, how="left")
+        rows = rows.join(due.select(*_KEYS, *counts).unique(_KEYS), on=_KEYS, how="left")
+        without = pl.lit(figure in by_query.may_lack) & pl.col("_others").fill_null(False) & value.is_null()
+        due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", asked), value.is_not_null()))
+        rows = rows.with_columns(n_expected=due_here.cast(pl.Int64))
+        n = pl.when(value.is_null()).then(0).otherwise(pl.min_horizontal(pl.coalesce("n", 1), "n_expected"))
+        rows = rows.with_columns(n=n.cast(pl.Int64))
+        best, worst = 1.0 if unit == "%" else value.max(), pl.min_horizontal(0.0, value.min())
+        part = rows.select(
+            *_KEYS,
+            pl.lit(figure).alias("figure"),
+            "value",
+            least=value.fill_null(0.0) * share + worst * (1 - share),
+            most=value.fill_null(0.0) * share + best * (1 - share),
+            n="n",
+            n_expected="n_expected",
+        )
+        parts.append(part)
+    return pl.concat(parts)
 
 
 def _by_key(frame: pl.DataFrame) -> pl.DataFrame:

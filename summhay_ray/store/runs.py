@@ -357,11 +357,11 @@ class RunStore:
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
 
-        def read() -> dict[str, bool]:
-            won = self.reader([]).units()
-            return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
+        def read() -> pl.DataFrame:
+            return self.reader([]).units().filter(kind=kind).select("unit", "retry")
 
-        return self._read_once(("finished", kind), read)
+        # A frame takes a third of the dictionary's memory.
+        return dict(self._read_once(("finished", kind), read).iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these

@@ -66,16 +66,22 @@ class ScoreResult:
     """The run's haystacks."""
     biases: Mapping[str, metrics.JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
-    queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
-    """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
-    expected: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
-    """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
     so_far: str = ""
     """How many cells of an unfinished run have been asked; the figures cover these. Empty for a finished run."""
     n_labels: int = 0
     """People's labels that correct the figures."""
     labelled_mean: Mapping[str, metrics.Corrected] = field(default_factory=dict)
     """Coverage and joint by the judge of record, corrected by the labels of all systems; means over systems."""
+
+    @property
+    def queries(self) -> pl.DataFrame:
+        """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
+        return _as_text(metrics.query_means(self.scorer.sums)).sort(_TEXT)
+
+    @property
+    def expected(self) -> pl.DataFrame:
+        """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
+        return _as_text(self.scorer.expected)
 
     @functools.cached_property
     def position(self) -> list[metrics.PositionSensitivity]:
@@ -248,7 +254,6 @@ def score_run(
         pairs = label_pairs(run, labels, metadata)
         pooled, by_query = labelled_scores(pooled, pairs), labelled_scores(by_query, pairs)
         over_systems = pooled_over_systems(by_query, pairs, of_record)
-    queries = metrics.query_means(scorer.sums)
     return ScoreResult(
         run=run.run_id,
         compat=compat,
@@ -260,8 +265,6 @@ def score_run(
         scorer=scorer,
         metadata=metadata,
         biases=scorer.biases,
-        queries=queries.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT),
-        expected=scorer.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
         so_far=so_far,
         n_labels=0 if labels is None else len(labels.rows),
         labelled_mean=over_systems,
@@ -359,6 +362,10 @@ def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -
 
 def _cast(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kinds[name]) for name in names)
+
+
+def _as_text(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.col(_TEXT).cast(pl.String))
 
 
 def _rows(rows: Sequence[tuple[Any, ...]], kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
