@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import gc
 import itertools
 import math
 import threading
@@ -26,7 +27,6 @@ from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
-from summhay_ray.engine.run.worker import Left
 from summhay_ray.engine.state.history import (
     Dollars,
     RecordedReach,
@@ -299,10 +299,11 @@ class _Start:
         """Answer the remaining items, merge the tables for other tools, and return the outcome."""
         settings, reused = self.workload.models.settings(), answers_used(self.before)
         reach = RecordedReach(margins_of(settings), origins_of(settings))
-        state = state_of(self.workload, self.before, self.options.get("limit"))
-        total = state.total
-        if left := state.left():
-            worked = self._answer_rest(state, left, reach)
+        total, worked = self._answer_rest(reach)
+        if worked is not None:
+            if worked["executor"] == "ray":
+                # The cancelled tasks of Ray's executor are in cycles with the items, which scoring does not need.
+                gc.collect()
             run, snapshot = self.run.at(checked=False), {**worked, "reused": worked.get("reused", 0) + reused}
         else:
             run, snapshot = self.before, {"reused": reused}
@@ -368,9 +369,17 @@ class _Start:
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
 
-    def _answer_rest(self, state: RunState, left: Left, reach: RecordedReach) -> dict[str, Any]:
-        """Choose an executor and answer the items that are `left`; returns the ledger's last snapshot."""
+    def _answer_rest(self, reach: RecordedReach) -> tuple[int, dict[str, Any] | None]:
+        """Choose an executor and answer the remaining items.
+
+        Returns the run's number of items and the ledger's last snapshot, or None if no item remained. The items are in memory
+        only until it returns.
+        """
         options, note = self.options, self.options.get("note")
+        state = state_of(self.workload, self.before, options.get("limit"))
+        left = state.left()
+        if not left:
+            return state.total, None
         work = Work(self.workload, self.run, left, note, state.total, self.options.get("detach", False))
         executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
         if note is not None:
@@ -402,7 +411,7 @@ class _Start:
                 raise Stopped(f"{error}: {message}") from None
             raise Interrupted(f"stopped: {message}") from None
         uncleaned = clean_daily(self.run.store.files)
-        return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
+        return state.total, {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
 
     def _show_start(self, state: RunState, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""

@@ -67,7 +67,9 @@ class InlineExecution:
 
         count: Callable[[Mapping[str, int]], None] = lambda numbers: service.act(Ledger.count, log.writer, numbers)  # noqa: E731
         gateway = Gateway(settings, service.port(log.writer), files, log, run.run_id, local=local, count=count)
-        self._commits: Batched[Parts, None] = Batched(lambda parts: asyncio.to_thread(self._committer.add, parts))
+        # Without a reference to this object: the worker's cycle would keep it, and so all items, in memory after the run.
+        committer = self._committer
+        self._commits: Batched[Parts, None] = Batched(lambda parts: asyncio.to_thread(committer.add, parts))
         worker = Worker(workload, run, gateway, self._commits, count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
 
