@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from summhay_ray import text
@@ -17,7 +17,7 @@ from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
 from summhay_ray.engine.spec.inputs import RunModels
 from summhay_ray.engine.spec.spec import ModelSpec, suggestion
 from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import BatchRequest, ModelSettings, RawAnswer, Request, scores_of, vectors_of
+from summhay_ray.llm import BatchRequest, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.loops import Ready
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal, no_answer
 from summhay_ray.store import Table
@@ -147,29 +147,8 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
         raise Unreadable(reply, what) from None
 
 
-@dataclass
-class ConcurrencyLimiter:
-    """Limits how many items of one worker hold a prompt for the same model; first come, first served.
-
-    It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls: the model's
-    concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
-    """
-
-    settings: Mapping[str, ModelSettings]
-    _turns: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict, init=False)
-
-    def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """A context in which a prompt for the model is built and sent. A model that is used under another `name` has a separate
-        limit."""
-        key = stage, name or model
-        if key not in self._turns:
-            settings = self.settings.get(model)
-            if settings is not None and settings.batch is not None:
-                # Requests that wait for a batch would keep the others out for ever.
-                return contextlib.nullcontext()
-            width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
-            self._turns[key] = asyncio.Semaphore(width)
-        return self._turns[key]
+Turns = dict[tuple[str, str], asyncio.Semaphore]
+"""(Stage, name of a model) -> how many more items of one worker may hold a prompt for it; see `Ask.turn`."""
 
 
 class Ask:
@@ -187,13 +166,13 @@ class Ask:
         workload: Asking,
         item: Item,
         complete: Complete | None,
-        limiter: ConcurrencyLimiter | None,
+        turns: Turns | None,
     ) -> None:
-        """`complete` and `limiter` are None while planning."""
+        """`complete` and `turns` are None while planning. `turns`: those of the worker, empty for a new one."""
         self.item = item
         self.prepared: Any = None
         """The data that `prepare` made for the item."""
-        self._workload, self._complete, self._limiter = workload, complete, limiter
+        self._workload, self._complete, self._turns = workload, complete, turns
         self._stages = {stage.name: stage for stage in workload.stages}
         self.raw: dict[str, RawAnswer] = {}
         self._stage_of: dict[str, str] = {}
@@ -306,8 +285,20 @@ class Ask:
         """Note that the next request, `made`, is a shorter version of `whole`. The plan reports the tokens that this saves."""
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """A context in which the item builds and sends a prompt; see `ConcurrencyLimiter.turn`."""
-        return contextlib.nullcontext() if self._limiter is None else self._limiter.turn(stage, model, name)
+        """A context in which the item builds and sends a prompt for the model; first come, first served. A model that is used
+        under another `name` has a separate limit.
+
+        It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls: the model's
+        concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
+        """
+        key, settings = (stage, name or model), self._workload.models.settings().get(model)
+        # Requests that wait for a batch would keep the others out for ever.
+        if self._turns is None or settings is not None and settings.batch is not None:
+            return contextlib.nullcontext()
+        if key not in self._turns:
+            width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
+            self._turns[key] = asyncio.Semaphore(width)
+        return self._turns[key]
 
     def record(self, none: NoReply) -> None:
         """Record a failure in the stage of the unusable answer.
