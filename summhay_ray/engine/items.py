@@ -13,7 +13,7 @@ from summhay_ray.engine.spec.spec import ModelSpec
 from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
-from summhay_ray.run_options import Compat
+from summhay_ray.run_options import Compat, Over
 from summhay_ray.store import RunStore, Table
 
 Size = Literal["least", "expected", "most"]
@@ -36,8 +36,8 @@ class ReadOptions:
     """The judge whose figures are shown, if the run has more than one; empty: the run's own judge."""
     labels: str = ""
     """Path of a sheet with people's labels that correct the figures; empty: none."""
-    over: Literal["queries", "haystacks"] | None = None
-    """The population to which differences between systems generalize; None: chosen by the number of clusters."""
+    over: Over | None = None
+    """The population to which differences between systems generalize; None: chosen from their data."""
     whole: bool = False
     """True for the report, which shows everything; False for the output at the end of a run."""
 
