@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar, Protocol, runtime_checkable
 
 from summhay_ray.llm.model_settings import ModelSettings
@@ -238,7 +239,11 @@ class LocalTransport:
     `models` are by full name, or by `provider/` for a family. `count` adds to the run's counters.
     """
 
-    def __init__(self, models: Mapping[str, LocalModel], count: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, LocalModel] = MappingProxyType({}),
+        count: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> None:
         self._models = models
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
         self.generation = GenerationThread(count, _as_transport_error)
