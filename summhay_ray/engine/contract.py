@@ -135,7 +135,7 @@ class Workload(Generic[S]):
             "kind": self.kind,
             "code": code_identity(own_name(self)),
             "spec": self.spec.semantic(),
-            "inputs": dict(sorted(self.inputs.digests().items())),
+            "inputs": dict(sorted(self.inputs.digests.items())),
         }
 
     @property

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import functools
 import itertools
+import logging
 import math
 import threading
 import time
@@ -53,7 +54,7 @@ from summhay_ray.engine.state.items_left import (
 )
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, GeneratingModel, excess_totals, find_key, margins_of
-from summhay_ray.logs import quiet_unless_asked
+from summhay_ray.logs import LOG
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import Unplannable
 from summhay_ray.run_options import RunOptions, seconds_of
@@ -465,7 +466,9 @@ class _Start:
 
         The plan describes the run before this start, so that none of this start's calls count as known.
         """
-        quiet_unless_asked()
+        # Without any handler, Python itself would print warnings.
+        if not LOG.hasHandlers():
+            LOG.addHandler(logging.NullHandler())
         address = self.options.get("address")
         with contextlib.ExitStack() as stack:
             if executor == "inline":

@@ -218,10 +218,10 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     """Warnings: insights in no document, odd importance, moved documents, duplicate insights, subtopics without insights."""
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
-        for insight_id, numbers in haystack.gold().items()
+        for insight_id, numbers in haystack.gold.items()
         if numbers == frozenset()
     ]
-    unknown = sum(numbers is None for numbers in haystack.gold().values())
+    unknown = sum(numbers is None for numbers in haystack.gold.values())
     if not haystack.contained:
         lines.append("no document holds an insight: coverage is scored; citations and joint are not")
     elif unknown:

@@ -296,10 +296,6 @@ class RunStore:
         """The number of the newest manifest, 0 if there is none."""
         return self._fixed.number if self._fixed else self._manifests.chain.latest()
 
-    def added(self) -> int:
-        """The number of parts of finished units ever added. Merging and takeovers do not change it."""
-        return self.manifest().added
-
     def has_rows(self, table: str) -> bool:
         """Whether the table has rows."""
         return any(parts.tables[table].rows for parts in self.manifest().parts if table in parts.tables)
@@ -358,7 +354,7 @@ class RunStore:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
 
         def read() -> dict[str, bool]:
-            won = self.reader([]).units()
+            won = self.reader([]).units.valid
             return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
         return self._read_once(("finished", kind), read)

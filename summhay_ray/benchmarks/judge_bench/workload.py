@@ -91,7 +91,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
             for judge in self._known.judges
         ]
         asked = semantic_hash([item.id for item in self.items()])
-        return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": judges, "asked": asked}
+        return {"kind": self.kind, "file": self.inputs.digests[self.spec.file], "judges": judges, "asked": asked}
 
     def asked_models(self) -> Sequence[benchmark.ModelSpec]:
         leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]

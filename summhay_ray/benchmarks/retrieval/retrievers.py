@@ -205,7 +205,7 @@ class Retrievers(dict[str, str | Entry]):
 
     def identity(self, retriever: str) -> Any:
         entry = self[retriever]
-        known = identity_of(entry, {**self._inputs.digests(), **{name: self._inputs.code(name) for name in own_code([entry])}})
+        known = identity_of(entry, {**self._inputs.digests, **{name: self._inputs.code(name) for name in own_code([entry])}})
         script = self._spec.script
         if script != "auto" and any(isinstance(part, retrieve.OfWords) for part in every_part(self.retriever(retriever))):
             return {"retriever": known, "script": script}

@@ -69,7 +69,8 @@ class Inputs:
         self._places: set[Path] | None = None
         self._open = store
         self._given: dict[str, bytes] = {}
-        self._digests: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+        """Name in the spec -> sha256 (hex) of the content, for all files that were read."""
         self.files: dict[str, Path] = {}
         """Name in the spec -> path on this machine, for the files that were read from disk."""
         self.settled = False
@@ -85,19 +86,19 @@ class Inputs:
         """The inputs of a stored run, from its record."""
         inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
         inputs.record = record
-        inputs._digests = {**record.get("inputs", {}), **record.get("answers", {})}
+        inputs.digests = {**record.get("inputs", {}), **record.get("answers", {})}
         inputs.settled = True
         return inputs
 
     def read(self, entry: str) -> bytes:
         """The file's content. Raises SpecError if there is no such file, or if it changed since it was first read."""
-        if self.settled and entry not in self._digests:
+        if self.settled and entry not in self.digests:
             raise SpecError(
                 f"{entry!r} is read for the first time while the run is under way; read it in `items` or `__init__`: a run's "
                 "files are kept before it begins"
             )
         if self.record is not None and self.store is not None:
-            content = self.store.get_object(KIND, self._digests[entry])
+            content = self.store.get_object(KIND, self.digests[entry])
         elif entry in self._given:
             content = self._given[entry]
         else:
@@ -110,7 +111,7 @@ class Inputs:
                 raise SpecError(f"spec: {error}") from error
             self.files[entry] = path.resolve()
         digest = hashlib.sha256(content).hexdigest()
-        if self._digests.setdefault(entry, digest) != digest:
+        if self.digests.setdefault(entry, digest) != digest:
             raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
         return content
 
@@ -122,13 +123,9 @@ class Inputs:
         """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""
         self._given[entry] = content
 
-    def digests(self) -> dict[str, str]:
-        """Name in the spec -> sha256 (hex) of the content, for all files that were read."""
-        return dict(self._digests)
-
     def keep(self, store: Store, entries: Iterable[str] | None = None) -> dict[str, str]:
         """Put the files that were read (or only `entries`) into the store; returns their `digests`."""
-        names = self._digests if entries is None else entries
+        names = self.digests if entries is None else entries
         return {entry: store.put_object(KIND, self.read(entry)) for entry in names}
 
     def code(self, name: str) -> str:

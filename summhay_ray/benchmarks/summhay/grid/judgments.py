@@ -40,7 +40,7 @@ class Truth:
 
 def truth_of(haystack: Haystack, cell: Cell) -> Truth:
     """The reference insights of a cell's query, with their gold documents."""
-    insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold()
+    insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold
     subtopic = next(one for one in haystack.subtopics if one.subtopic_id == cell.unit.subtopic_id)
     own = {insight.insight_id: gold[insight.insight_id] for insight in insights}
     return Truth(insights, own, subtopic.query if subtopic.absent else "")

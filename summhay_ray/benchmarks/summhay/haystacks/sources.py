@@ -266,7 +266,7 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
             metadata = tuple(threads.map(read, named))
     else:
         metadata = tuple(map(read, named))
-    if documents and not any(one.importance for one in metadata):
+    if documents and not any(one.contents["importance"] for one in metadata):
         raise SpecError("spec: documents: no haystack is a file of nuggets, and others have their own documents; remove it")
     for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
         if first.setdefault(one.haystack_id, entry) != entry:

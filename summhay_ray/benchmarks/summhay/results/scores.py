@@ -308,7 +308,7 @@ def _scorer(
         for summary in BY_NAME["summaries"].records(mine[odd]):
             system = [getattr(summary, name) for name in SYSTEM]
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
-            for row in metrics.score_summary(rows, summary.bullets, by_id[summary.haystack_id].gold(), compat):
+            for row in metrics.score_summary(rows, summary.bullets, by_id[summary.haystack_id].gold, compat):
                 if isinstance(row, Score):
                     place = (row.judge, summary.haystack_id, summary.subtopic_id, row.insight_id)
                     one_by_one.append((*system, *place, *(getattr(row, name) for name in metrics.VALUES)))
