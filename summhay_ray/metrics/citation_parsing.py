@@ -125,11 +125,8 @@ class Citations:
     groups: tuple[Group, ...] = ()
     unread: tuple[str, ...] = ()
     """Brackets that look like a citation but were not read, as in the text."""
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Members that look like an id but belong to no document."""
-        return tuple(one for group in self.groups for one in group.members if isinstance(one, str))
+    unknown: tuple[str, ...] = ()
+    """Members that look like an id but belong to no document."""
 
 
 def read_citations(text: str, ids: Mapping[str, int] | None = None) -> Citations:
@@ -210,8 +207,9 @@ def _read(text: str, ids: Mapping[str, int]) -> Citations:
     if not all(group.loose for group in groups):
         groups = [group for group in groups if not group.loose]
         unread = [one for one in unread if not _SHORT.fullmatch(one.translate(_ASCII).strip("() "))]
-    numbers = {one for group in groups for one in group.members if isinstance(one, int)}
-    return Citations(tuple(sorted(numbers)), tuple(groups), tuple(unread))
+    members = [one for group in groups for one in group.members]
+    numbers, unknown = {one for one in members if isinstance(one, int)}, tuple(one for one in members if isinstance(one, str))
+    return Citations(tuple(sorted(numbers)), tuple(groups), tuple(unread), unknown)
 
 
 def _single(group: Group) -> bool:

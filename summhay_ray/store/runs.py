@@ -352,12 +352,10 @@ class RunStore:
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
-
-        def read() -> dict[str, bool]:
-            won = self.reader([]).units.valid
-            return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
-
-        return self._read_once(("finished", kind), read)
+        chosen = pl.col("kind") == kind
+        return self._read_once(
+            ("finished", kind), lambda: dict(self.reader([]).units.valid.filter(chosen).select("unit", "retry").iter_rows())
+        )
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these

@@ -172,8 +172,6 @@ class SummHay(Summaries[SummhaySpec]):
         self.grid = Grid(self.spec, inputs, self.models)
         self.own_models = (lambda: Replay(self.grid.haystacks.file),)
         self._contexts = Contexts(self.grid)
-        if inputs.record is None:
-            self.grid.check()
 
     @classmethod
     def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:

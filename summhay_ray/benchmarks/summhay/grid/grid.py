@@ -186,14 +186,13 @@ class Grid:
     """Every query of the haystacks with every system of the spec."""
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs, models: RunModels) -> None:
+        """Raises SpecError for a name or a prompt of a new run's spec that is unknown or unusable."""
         self.spec, self.inputs = spec, inputs
         self.retrievers = Retrievers(spec, inputs)
         self.haystacks = haystacks_of(spec.haystacks, inputs, spec.documents)
         self.entries = Entries(spec, inputs, models)
-
-    def check(self) -> None:
-        """Check every name and prompt of the spec. Raises SpecError for one that is unknown or unusable."""
-        spec, folder = self.spec, self.inputs.folder
+        if inputs.record is not None:
+            return
         check_retrievers_of(self.retrievers, self.haystacks.metadata)
         try:
             for ordering in spec.orderings:
@@ -203,7 +202,7 @@ class Grid:
         except (UnknownName, judge.BadName) as error:
             raise SpecError(f"spec: {error}") from error
         reducers = [one.reduce for one in spec.summarizers if one.reduce]
-        check_models([*spec.parts(), *spec.summarizers, *reducers], folder)
+        check_models([*spec.parts(), *spec.summarizers, *reducers], inputs.folder)
         check_prompts([*spec.summarizers, *spec.parts()], self.entries.prompts)
 
     @functools.cached_property

@@ -227,7 +227,6 @@ def score_run(
     judges = judging.judges_of(run) if judge or (rejudged and judging.judging_ids(run, "rejudges")) else None
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
-    known = judging.known_biases(run, judges is not None, biases)
     # An imported run has no spec.
     if grid is None and "spec" in run.record:
         made: Any = Benchmark.of(run)
@@ -241,7 +240,7 @@ def score_run(
     scorers = sorted(named, key=lambda name: (name != of_record, name))
     shared = Counter(one.name for one in metadata)
     ids = {one.name if shared[one.name] == 1 else f"{one.name} ({one.haystack_id})": one.haystack_id for one in metadata}
-    scorer = replace(scorer, biases={name: known(name) for name in scorers}, ids=ids)
+    scorer = replace(scorer, biases=judging.known_biases(run, judges is not None, biases, scorers), ids=ids)
     pooled, by_query = (scorer.pooled(weighting) for weighting in metrics.WEIGHTINGS)
     over_systems = dict[str, metrics.Corrected]()
     if labels is not None:
