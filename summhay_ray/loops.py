@@ -83,8 +83,8 @@ async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
     """The results in order, awaited concurrently: `asyncio.gather` without tasks for `Ready` awaitables."""
     begun = list(work)
     waiting = [call for call in begun if not isinstance(call, Ready)]
-    found = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
-    return [call.take() if isinstance(call, Ready) else next(found) for call in begun]
+    results = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
+    return [call.take() if isinstance(call, Ready) else next(results) for call in begun]
 
 
 LONG = 100_000

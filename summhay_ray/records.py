@@ -118,7 +118,7 @@ class Haystack:
         for document in self.documents:
             for insight_id in document.insight_ids:
                 numbers[insight_id].add(document.number)
-        return {insight_id: frozenset(found) if found or not self.nuggets else None for insight_id, found in numbers.items()}
+        return {insight_id: frozenset(own) if own or not self.nuggets else None for insight_id, own in numbers.items()}
 
     @functools.cached_property
     def contained(self) -> frozenset[str]:

@@ -96,18 +96,18 @@ def compare_pairs(
         raise UserError(f"{_run_names(runs)} have no query in common that is scored in both")
     compared = pl.DataFrame(sides, schema={"run": pl.Int64, "system": pl.String}, orient="row")
     scores = pl.concat(frames).join(compared, on=["run", "system"], how="semi").join(queries, on=QUERY, how="semi")
-    asked = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], scores.sort(*QUERY, "run", "system"), over)
-    found = [one for figure in figures or _shared_figures(runs) if (one := _compare(asked, figure)) is not None]
-    if not found:
+    family = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], scores.sort(*QUERY, "run", "system"), over)
+    comparisons = [one for figure in figures or _shared_figures(runs) if (one := _compare(family, figure)) is not None]
+    if not comparisons:
         return None
-    warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
+    warnings = list(dict.fromkeys(warning for one in comparisons for warning in one.warnings))
     if len({run.judge for run in runs}) > 1:
         warnings.append("the runs are judged by different judges: a difference may be theirs")
-    keys = asked.names()
+    keys = family.names()
     named = pl.DataFrame({"run": [index for index, _ in sides], "system": [name for _, name in sides], "name": keys})
-    means = asked.scores.join(named, on=["run", "system"]).group_by("name", "figure").agg(pl.col("value").mean())
+    means = family.scores.join(named, on=["run", "system"]).group_by("name", "figure").agg(pl.col("value").mean())
     return replace(
-        found[0],
+        comparisons[0],
         means=means.sort("name", "figure").pivot("figure", index="name", values="value"),
         scales=runs[0].units,
         parts={
@@ -116,16 +116,16 @@ def compare_pairs(
         },
         corrections={
             way: {
-                name: known[found[0].decision.figure]
+                name: known[comparisons[0].decision.figure]
                 for name, (index, system) in zip(keys, sides, strict=True)
-                if found[0].decision.figure in (known := runs[index].corrections.get(way, {}).get(system, {}))
+                if comparisons[0].decision.figure in (known := runs[index].corrections.get(way, {}).get(system, {}))
             }
             for way in dict.fromkeys(way for run in runs for way in run.corrections)
         },
-        pairs=pl.concat([one.pairs for one in found]),
-        standings={figure: order for one in found for figure, order in one.standings.items()},
-        about={figure: about for one in found for figure, about in one.about.items()},
-        units={figure: unit for one in found for figure, unit in one.units.items()},
+        pairs=pl.concat([one.pairs for one in comparisons]),
+        standings={figure: order for one in comparisons for figure, order in one.standings.items()},
+        about={figure: about for one in comparisons for figure, about in one.about.items()},
+        units={figure: unit for one in comparisons for figure, unit in one.units.items()},
         warnings=warnings,
     )
 
@@ -159,7 +159,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
     observed = Observed(value, least, best, np.where(due > 0, 1 - n / np.maximum(1, due), 0.0))
     clusters = own["cluster"].gather_every(n_systems).to_list()
     paired, most = Paired(clusters, asked.over), 1.0 if unit == "%" else math.inf
-    found = paired.differences(observed, asked.pairs, most=most)
+    fits = paired.differences(observed, asked.pairs, most=most)
     known = ~np.isnan(observed.values)
     sums, counts, strata = np.where(known, observed.values, 0.0), known.astype(np.float64), [*clusters]
     if paired.over == "haystacks":
@@ -168,7 +168,7 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
     means = unit_means(sums, counts, None if paired.over == "haystacks" else strata, FRACTION if unit == "%" else None)
     ends = pl.Series(means.low, nan_to_null=True), pl.Series(means.high, nan_to_null=True)
     systems = _systems(asked, n, due, observed.missing).with_columns(low=ends[0], high=ends[1])
-    standings = _standings(systems, observed, found, asked.pairs)
+    standings = _standings(systems, observed, fits, asked.pairs)
     lacking = [
         f"{runs[index].label(system)} lacks {of - n_own:,} of {of:,} {counted}" if missing > LITTLE else ""
         for (index, system), n_own, of, missing in zip(sides, n, due, observed.missing, strict=True)
@@ -179,24 +179,24 @@ def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
             row, [runs[sides[x][0]].label(sides[x][1]) for x in pair], unit, cluster, [lacking[x] for x in pair if lacking[x]]
         )
         + (f"; judged by {judge}" if judge else "")
-        for row, pair in zip(found.iter_rows(named=True), asked.pairs, strict=True)
+        for row, pair in zip(fits.iter_rows(named=True), asked.pairs, strict=True)
     ]
     # The result is unknown if the bias of any judge is unknown.
     ways = [[getattr(runs[index], way).get((figure, name)) for index, name in sides] for way in ("unbiased", "labelled")]
     corrected, by_labels = (
-        _corrected(paired, observed, asked.pairs, known, most) if all(known) else found.to_struct().clear(len(found))
+        _corrected(paired, observed, asked.pairs, known, most) if all(known) else fits.to_struct().clear(len(fits))
         for known in ways
     )
     a, b = ([runs[sides[x][0]].side(sides[x][1]) for x in side] for side in zip(*asked.pairs, strict=True))
-    given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL, "paired": found.to_struct()}
+    given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": fits["p_adjusted"] < LEVEL, "paired": fits.to_struct()}
     frame = pl.DataFrame({**given, "verdict": verdicts, "corrected": corrected, "labelled": by_labels})
-    frame = frame.filter((found["n_queries"] > 0) | found["worst_low"].is_not_null())
+    frame = frame.filter((fits["n_queries"] > 0) | fits["worst_low"].is_not_null())
     if frame.is_empty():
         return None
     names = systems["name"]
     rows = [
         {"a": names[x], "b": names[y], "differs": row["p_adjusted"] < LEVEL, **row}
-        for (x, y), row in zip(asked.pairs, found.drop("a", "b").iter_rows(named=True), strict=True)
+        for (x, y), row in zip(asked.pairs, fits.drop("a", "b").iter_rows(named=True), strict=True)
     ]
     limits, caveats = (tuple(dict.fromkeys(one for run in runs for one in getattr(run, name))) for name in ("limits", "caveats"))
     n_clusters = len(set(clusters))

@@ -61,9 +61,9 @@ class RunScores:
         self.ceilings = frozenset(by_query.ceilings)
         text = [name for name, kind in by_query.scores.schema.items() if kind == pl.String and name not in _KEYS]
         parts = by_query.scores.select("system", *text).unique().with_columns(pl.col(text).fill_null("")) if text else None
-        found = {} if parts is None else {str(row.pop("system")): row for row in parts.iter_rows(named=True)}
-        labels = {name: " + ".join(filter(None, row.values())) for name, row in found.items()} | dict(by_query.labels)
-        self.names = {name: {"label": label, **found.get(name, {})} for name, label in labels.items()} | dict(names)
+        parts_of = {} if parts is None else {str(row.pop("system")): row for row in parts.iter_rows(named=True)}
+        labels = {name: " + ".join(filter(None, row.values())) for name, row in parts_of.items()} | dict(by_query.labels)
+        self.names = {name: {"label": label, **parts_of.get(name, {})} for name, label in labels.items()} | dict(names)
         self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in (*_KEYS, *text)}
         self.frame = _by_figure(by_query, self.units)
         self.systems = [*self.frame["system"].unique().sort()]
@@ -137,8 +137,8 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     rows = grid.join(values, on=keys, how="left").join(due.select(*keys, *counts).unique(keys), on=keys, how="left")
     without = pl.col("_others").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack]) & value.is_null()
     # Without `expected`, every system should answer each query that some system answered.
-    asked = value.is_not_null().any().over(*QUERY, "figure").cast(pl.Int64) if by_query.expected is None else pl.lit(0)
-    due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", asked), value.is_not_null()))
+    default = value.is_not_null().any().over(*QUERY, "figure").cast(pl.Int64) if by_query.expected is None else pl.lit(0)
+    due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", default), value.is_not_null()))
     rows = rows.with_columns(n_expected=due_here.cast(pl.Int64))
     rows = rows.with_columns(n=pl.when(value.is_null()).then(0).otherwise(pl.min_horizontal(pl.coalesce("n", 1), "n_expected")))
     share = pl.when(pl.col("n_expected") > 0).then(pl.col("n") / pl.col("n_expected"))

@@ -245,17 +245,17 @@ class Ask:
         if none is not None:
             return Ready(none)
         assert self._complete is not None, "planning makes no call"
-        kept = functools.partial(self._keep, request)
+        keep = functools.partial(self._keep, request)
         if self.parking is not None:
-            return self.parking.send(self._complete, request, stage, kept)
-        return self._complete(request, stage, kept)
+            return self.parking.send(self._complete, request, stage, keep)
+        return self._complete(request, stage, keep)
 
     def _keep(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
         self._model_of[outcome.key] = request.model
         if raw is not None:
             # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their beginning.
-            shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
-            self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
+            n_letters = MOST_KEPT if isinstance(outcome, Malformed) else 0
+            self.raw[raw.key] = replace(raw, text=raw.text[:n_letters]) if request.inputs else raw
         return outcome
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:

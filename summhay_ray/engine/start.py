@@ -212,7 +212,7 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
 def missing_keys(workload: Workload[Any]) -> list[str]:
     """A line for each model whose key is not in this machine's environment."""
     models = [(name, find_key(settings)) for name, settings in sorted(workload.models.settings().items()) if not settings.local]
-    return [f"{name}: {message}" for name, (found, message) in models if not found]
+    return [f"{name}: {message}" for name, (key, message) in models if not key]
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:

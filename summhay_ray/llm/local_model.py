@@ -272,9 +272,9 @@ class LocalTransport:
 def _answer_alone(model: LocalModel, request: Request) -> Reply:
     # A model that does not read the sampling parameters must not see them: its answer may not depend on them.
     reads = getattr(model, "reads_sampling", False)
-    asked = request if reads else Request(request.model, request.messages, lookup=request.lookup)
+    question = request if reads else Request(request.model, request.messages, lookup=request.lookup)
     try:
-        text = model.answer(asked)
+        text = model.answer(question)
     # Users may write models: an unexpected error fails only the row.
     except Exception as error:
         raise _as_transport_error(error) from error

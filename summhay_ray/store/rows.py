@@ -108,10 +108,10 @@ class Reader:
         with self._open(table) as streams:
             if len(self.parts) == 1 and units is None and not unit:
                 return _scan(streams[0][1], keep).select(columns.schema.names).collect() if streams else columns.frame([])
-            found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table, units), keep)]
+            frames = [rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table, units), keep)]
         if unit:
-            found = [rows.with_columns(self.units.valid["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
-        return columns.frame(found, *filter(None, [unit]))
+            frames = [rows.with_columns(self.units.valid["unit"].gather(rows["_rank"]).alias(unit)) for rows in frames]
+        return columns.frame(frames, *filter(None, [unit]))
 
     def pieces(self, table: str) -> Iterator[pl.DataFrame]:
         """A table in consecutive pieces; little more than one is in memory. Rows with the same value in the first key column are
@@ -124,9 +124,9 @@ class Reader:
                     stream.seek(0)
                     metadata = pq.read_metadata(stream)
                     column = metadata.schema.names.index(name)
-                    found = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
+                    bounds = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
                     # The statistics lack very long keys.
-                    for keep in _ranges_from(name, (one.min for one in found if one is not None and one.has_min_max)):
+                    for keep in _ranges_from(name, (one.min for one in bounds if one is not None and one.has_min_max)):
                         yield _scan(stream, keep).select(columns.schema.names).collect()
         else:
             for rows in self.sorted_pieces(table):
@@ -147,9 +147,9 @@ class Reader:
                 sample = pl.concat(ordered).sort()
                 starts = [sample[len(sample) * piece // count] for piece in range(1, count)]
             for keep in _ranges_from(name, starts):
-                found = [*_scan_ranked(columns, streams, ranks, keep)]
-                if found:
-                    yield pl.concat(found).sort(*columns.key, "_rank")
+                frames = [*_scan_ranked(columns, streams, ranks, keep)]
+                if frames:
+                    yield pl.concat(frames).sort(*columns.key, "_rank")
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row that two units of a kind share, as (the units, the row's key); None if there is none."""

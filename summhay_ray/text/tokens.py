@@ -68,13 +68,13 @@ def count_tokens(text: str) -> int:
     """
     if len(text) < _LONG_TEXT:
         return _count_parts(text, _BLANK_LINE)
-    found = _WHOLE.get(hash(text))
-    if found is None:
-        found = _count_parts(text, _BLANK_LINE)
+    count = _WHOLE.get(hash(text))
+    if count is None:
+        count = _count_parts(text, _BLANK_LINE)
         if len(_WHOLE) >= _MOST_WHOLE:
             _WHOLE.clear()
-        _WHOLE[hash(text)] = found
-    return found
+        _WHOLE[hash(text)] = count
+    return count
 
 
 _WHOLE: dict[int, int] = {}
@@ -117,11 +117,11 @@ class _Counts(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         if self.lines and len(text) > _LONG_PARAGRAPH and "\n" in text:
-            found = _count_parts(text + self.end, "\n")
+            count = _count_parts(text + self.end, "\n")
         elif self.divided and len(text) > _LONG_PARAGRAPH and (last := _WORD_END.search(text, len(text) - _LAST_WORDS)):
             return _BEGINNINGS[text[: last.start()]] + _count(text[last.start() :] + self.end)
         else:
-            found = _count(text + self.end)
+            count = _count(text + self.end)
         size = len(text) + _ENTRY
         if size <= _KEPT_LETTERS:
             # Long texts are counted in threads, hence the lock.
@@ -130,8 +130,8 @@ class _Counts(dict[str, int]):
                 if self._letters > _KEPT_LETTERS:
                     self.clear()
                     self._letters = size
-                self[text] = found
-        return found
+                self[text] = count
+        return count
 
 
 _COUNTS = {end: (_Counts("", end == _BLANK_LINE), _Counts(end, end == _BLANK_LINE)) for end in (_BLANK_LINE, "\n")}
@@ -148,12 +148,12 @@ def first_tokens(text: str, n: int) -> str:
     If the cut is inside a character, its incomplete bytes are dropped.
     """
     encoding = _encoding()
-    kept: list[int] = []
+    tokens: list[int] = []
     for part in _parts(text, max(_LONG_PARAGRAPH, n * _LETTERS_A_TOKEN)):
-        kept.extend(encoding.encode_ordinary(part))
-        if len(kept) > n:
+        tokens.extend(encoding.encode_ordinary(part))
+        if len(tokens) > n:
             # A prefix of valid UTF-8 can be invalid only at its end, so only a cut character is ignored.
-            return encoding.decode_bytes(kept[: max(n, 0)]).decode("utf-8", errors="ignore")
+            return encoding.decode_bytes(tokens[: max(n, 0)]).decode("utf-8", errors="ignore")
     return text
 
 
@@ -219,8 +219,8 @@ def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
 def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:
     """Offsets about `part` characters apart where a word ends before a blank other than a line break: no match spans them."""
     while stop - start > part:
-        found = _WORD_END.search(text, start + part, stop)
-        if found is None:
+        end = _WORD_END.search(text, start + part, stop)
+        if end is None:
             return
-        start = found.start()
+        start = end.start()
         yield start

@@ -241,11 +241,11 @@ class Grid:
     def items(self) -> Iterator[Item]:
         """A cell for each unit, summarizer and repeat; haystack by haystack, so that calls with a common prompt prefix are
         adjacent."""
-        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
+        ways = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
         units = (
             Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
             for haystack in self.haystacks.metadata
-            for retriever, ordering in shown
+            for retriever, ordering in ways
             for subtopic in haystack.subtopics
         )
         n_insights = self.haystacks.insight_counts()
@@ -274,7 +274,7 @@ class Grid:
 
     def n_items(self) -> int:
         """The number of cells, without listing them."""
-        shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
+        n_ways = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
         queries = sum(len(haystack.n_insights) for haystack in self.haystacks.metadata)
-        n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
+        n: int = queries * n_ways * len(self.spec.summarizers) * self.spec.repeats
         return n

@@ -103,10 +103,10 @@ class Recent:
     def keep(self, loaded: Loaded) -> None:
         """Keep a haystack, and drop the oldest ones beyond the limit."""
         with self._look:
-            kept = self._kept
-            kept[loaded.file.haystack.haystack_id] = loaded
-            while len(kept) > 1 and (len(kept) > self.most or sum(one.size for one in kept.values()) > KEPT_BYTES):
-                kept.popitem(last=False)
+            haystacks = self._kept
+            haystacks[loaded.file.haystack.haystack_id] = loaded
+            while len(haystacks) > 1 and (len(haystacks) > self.most or sum(one.size for one in haystacks.values()) > KEPT_BYTES):
+                haystacks.popitem(last=False)
 
 
 class Haystacks(Mapping[str, Haystack]):
@@ -157,26 +157,26 @@ class Haystacks(Mapping[str, Haystack]):
 
     def file(self, haystack_id: str) -> ReleasedFile:
         """The haystack and the JSON it was read from. Raises KeyError for a haystack_id that is not in the run."""
-        kept = self.recent.find(haystack_id)
-        if kept is not None:
-            return kept
+        source = self.recent.find(haystack_id)
+        if source is not None:
+            return source
         with self._load:
-            kept = self.recent.find(haystack_id)
-            if kept is None:
+            source = self.recent.find(haystack_id)
+            if source is None:
                 content, name = self._read(haystack_id)
-                kept = read_released(content, name)
-                if kept.haystack.haystack_id != haystack_id:
+                source = read_released(content, name)
+                if source.haystack.haystack_id != haystack_id:
                     raise changed_error(name)
-                self.recent.keep(Loaded(kept, len(content)))
-            return kept
+                self.recent.keep(Loaded(source, len(content)))
+            return source
 
     async def fetch(self, haystack_id: str) -> Haystack:
         """The haystack, loaded in a thread if necessary so that the event loop is not blocked."""
-        kept = self.recent.find(haystack_id)
-        if kept is None:
+        source = self.recent.find(haystack_id)
+        if source is None:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="haystacks")
-            kept = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
-        return kept.haystack
+            source = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
+        return source.haystack
 
     def keep(self, store: Store) -> None:
         """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
@@ -215,12 +215,12 @@ def _put(store: Store, sources: Iterable[tuple[str, bytes, str]]) -> None:
     def put(source: tuple[str, bytes, str]) -> None:
         digest, content, name = source
         try:
-            kept = source_bytes(json.loads(content))
+            body = source_bytes(json.loads(content))
         except ValueError:
             raise changed_error(name) from None
-        if hashlib.sha256(kept).hexdigest() != digest:
+        if hashlib.sha256(body).hexdigest() != digest:
             raise changed_error(name)
-        store.put_object("haystack", kept)
+        store.put_object("haystack", body)
 
     with ThreadPoolExecutor(max_workers=TOGETHER) as threads:
         list(threads.map(put, sources))

@@ -55,8 +55,8 @@ def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
 
 def supports_of(run: RunStore) -> list[RunStore]:
     """The support runs of a run's summaries that have judged a bullet, oldest first; a recited run holds its own."""
-    found = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
-    return [one for one in found if "support_bullets" in one.declared and one.has_rows("support_bullets")]
+    runs = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
+    return [one for one in runs if "support_bullets" in one.declared and one.has_rows("support_bullets")]
 
 
 def judging_ids(run: RunStore, judging: Judging) -> list[str]:

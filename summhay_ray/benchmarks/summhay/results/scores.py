@@ -321,8 +321,8 @@ def _scorer(
         of_nuggets = metrics.nugget_sums(insights.join(nuggets, on=on)) if nuggets.height else nuggets
         return metrics.insight_sums(insights), figures, of_nuggets, failures
 
-    found = list(_side_by_side(scored, judging.judged_pieces(run, "judgments", judges)))
-    sums, bullets, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
+    parts = list(_side_by_side(scored, judging.judged_pieces(run, "judgments", judges)))
+    sums, bullets, judged, failures = zip(*parts, strict=True) if parts else ((), (), (), ())
     expected, none = _expected(metadata, systems, kinds, unasked), _rows((), kinds, names)
     by_query = pl.DataFrame()
     if nuggets.height:
@@ -412,14 +412,14 @@ def _expected(
 
     `unasked`: see `_count_unasked`; queries with no asked cell are left out.
     """
-    asked = [
+    keys = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
         for haystack in metadata
         for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
         if not subtopic.absent
     ]
     places = {"haystack_id": pl.String, "subtopic_id": pl.String, "n_insights": pl.Int64}
-    queries = pl.DataFrame(asked, schema=places, orient="row")
+    queries = pl.DataFrame(keys, schema=places, orient="row")
     named: dict[str, Any] = {**dict.fromkeys(SYSTEM, pl.String), "repeats": pl.Int64}
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=named, orient="row")
     every = answering.join(pl.DataFrame({"judge": systems[1]}, schema={"judge": pl.String}), how="cross").join(
