@@ -442,7 +442,8 @@ class _Start:
                 tell = self._progress_reporter(state, plan_made, session)
                 tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
                 with watching(execution.snapshot, tell):
-                    counts = execution.answer(to_do) if (to_do := state.left()) else {}
+                    to_do = state.left()
+                    counts = execution.answer(to_do) if to_do else {}
                 snapshot = {**execution.snapshot(), **counts}
                 tell({**snapshot, "doing": "writing the tables"})
                 execution.finish()
