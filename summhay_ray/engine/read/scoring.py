@@ -138,6 +138,7 @@ def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: 
     `item`: the name of an added column of each table, with the id of a row's item.
     """
 
+    @functools.cache
     def read(name: str) -> pl.DataFrame:
         if name != ITEMS:
             return run.tables([name], item)[name]

@@ -13,7 +13,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -109,34 +109,28 @@ class Recent:
                 haystacks.popitem(last=False)
 
 
+@dataclass(eq=False)
 class Haystacks(Mapping[str, Haystack]):
-    """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time.
+    """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time. A source whose content has
+    changed raises UserError."""
 
-    `read`: haystack_id -> (content of its source, name of the source for messages). It raises KeyError for an id that is not in
-    the run; its errors pass through. A source whose content has changed raises UserError. `metadata`: reads the metadata.
-    `recent`: keeps the haystacks that are loaded, and may have some already. `mapped`: see `Inputs.mapped`.
-    """
-
-    def __init__(
-        self,
-        ids: Iterable[str],
-        read: Callable[[str], tuple[bytes, str]],
-        metadata: Callable[[], Sequence[HaystackMetadata]] = tuple,
-        recent: Recent | None = None,
-        mapped: Callable[..., Iterator[Any]] | None = None,
-    ) -> None:
-        self._ids = dict.fromkeys(ids)
-        self._read = read
-        self._metadata, self._mapped = metadata, mapped
-        self._kept_in = ""
-        self.recent = recent or Recent()
-        self._load = threading.Lock()
-        self._thread: ThreadPoolExecutor | None = None
+    ids: Collection[str]
+    read: Callable[[str], tuple[bytes, str]]
+    """haystack_id -> (content of its source, name of the source for messages). It raises KeyError for an id that is not in the
+    run; its errors pass through."""
+    read_metadata: Callable[[], Sequence[HaystackMetadata]] = tuple
+    recent: Recent = field(default_factory=Recent)
+    """Keeps the haystacks that are loaded, and may have some already."""
+    mapped: Callable[..., Iterator[Any]] | None = None
+    """See `Inputs.mapped`."""
+    _kept_in: str = field(default="", init=False)
+    _load: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _thread: ThreadPoolExecutor | None = field(default=None, init=False)
 
     @functools.cached_property
     def metadata(self) -> Sequence[HaystackMetadata]:
         """The metadata of each haystack, read on first use: the workers of a run use none."""
-        return self._metadata()
+        return self.read_metadata()
 
     def insight_counts(self) -> dict[tuple[str, str], int]:
         """(haystack_id, subtopic_id) -> the number of the subtopic's insights."""
@@ -150,10 +144,10 @@ class Haystacks(Mapping[str, Haystack]):
         return self.file(haystack_id).haystack
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
+        return iter(self.ids)
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def file(self, haystack_id: str) -> ReleasedFile:
         """The haystack and the JSON it was read from. Raises KeyError for a haystack_id that is not in the run."""
@@ -163,7 +157,7 @@ class Haystacks(Mapping[str, Haystack]):
         with self._load:
             source = self.recent.find(haystack_id)
             if source is None:
-                content, name = self._read(haystack_id)
+                content, name = self.read(haystack_id)
                 source = read_released(content, name)
                 if source.haystack.haystack_id != haystack_id:
                     raise changed_error(name)
@@ -186,15 +180,15 @@ class Haystacks(Mapping[str, Haystack]):
         there = set(store.files.names("objects/haystack"))
         absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
         blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
-        read = ([(one.digest, *self._read(one.haystack_id)) for one in block] for block in blocks)
-        if self._mapped is None:
+        read = ([(one.digest, *self.read(one.haystack_id)) for one in block] for block in blocks)
+        if self.mapped is None:
             for block in read:
                 _put(store, block)
         else:
             uri = store.files.uri
-            for _ in self._mapped(lambda block: _put(_opened(uri), block), read, UserError):
+            for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
                 continue
-        self._read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
+        self.read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
         self._kept_in = store.files.uri
 
     def recorded(self, store: Store) -> dict[str, Any]:
