@@ -288,11 +288,14 @@ class Ask:
         It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls: the model's
         concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
         """
-        key, settings = (stage, name or model), self.workload.models.settings().get(model)
-        # Requests that wait for a batch would keep the others out for ever.
-        if self.turns is None or settings is not None and settings.batch is not None:
+        if self.turns is None:
             return contextlib.nullcontext()
+        key = stage, name or model
         if key not in self.turns:
+            settings = self.workload.models.settings().get(model)
+            if settings is not None and settings.batch is not None:
+                # Requests that wait for a batch would keep the others out for ever.
+                return contextlib.nullcontext()
             width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
             self.turns[key] = asyncio.Semaphore(width)
         return self.turns[key]

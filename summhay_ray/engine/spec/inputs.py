@@ -174,7 +174,7 @@ class RunModels:
     own: Callable[[], Mapping[str, LocalModel]]
     """The benchmark's models that answer in the worker, by name or by `provider/`."""
     settings: Callable[[], dict[str, ModelSettings]]
-    """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
+    """Model -> its settings, made once: endpoint, limits and price. Raises SpecError for a model without a price."""
 
     @functools.cached_property
     def given_answers(self) -> Mapping[str, GivenAnswers]:
