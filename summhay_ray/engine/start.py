@@ -24,7 +24,7 @@ from summhay_ray.engine.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.ray.session import Cluster
 from summhay_ray.engine.read.control import release
 from summhay_ray.engine.read.scoring import results_of
-from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
+from summhay_ray.engine.run.execution import Stopped, Work, beating, choose, hearing_sigterm
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
 from summhay_ray.engine.run.worker import Left
@@ -426,7 +426,7 @@ class _Start:
         paying = any(model.price != FREE for model in self.workload.models.settings().values())
         with self._execution(work, executor, keep_planned if _needs_plan(self.workload) else None) as (execution, planning):
             session = begin_session(self.run.store.files, self.run.run_id, paying)
-            with Heartbeat(session) as heartbeat:
+            with beating(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
                 for warning in self.workload.warnings() if planning is None else ():
                     note(f"warning: {warning}")
