@@ -107,8 +107,8 @@ def make(name: str, seed: int) -> Any:
             raise plugins.unknown("retriever", head, retrievers)
         retriever_class = retrievers[head]
         if argument and head != Released.name:
-            kind = {"bm25": "bm25", "rerank3": "rerank", "vector": "embed"}.get(head)
-            mend = f"leave {f'/{argument}'!r} out{f', or write {{{kind}: {argument}}}' if kind else ''}"
+            mends = {"bm25": "{bm25: split}", "rerank3": f"{{rerank: {argument}}}", "vector": f"{{embed: {argument}}}"}
+            mend = f"leave {f'/{argument}'!r} out" + (f", or write {mends[head]}" if head in mends else "")
             raise plugins.UnknownName(f"retriever {head!r} takes nothing behind a slash; {mend}")
     with plugins.own_code(f"retriever {name!r} cannot be made", "its class is called with the argument and the seed"):
         return retriever_class(argument, seed)
