@@ -179,14 +179,14 @@ def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
     return {REDUCE: {**entry.reduce.semantic(), **models.revision(entry.reduce.model)}} if entry.reduce else {}
 
 
-async def guard(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
+async def guard(error_class: str, name: str, work: Callable[[], Awaitable[Any]], planned: bool = False) -> Any:
     """The result of `work`, which calls the strategy or judge `name`; a Failed of class `error_class` if it raises, since it may
     be user-defined. While planning (`planned`), its exceptions become Unplannable."""
     if planned:
         with planning(name):
-            return await work
+            return await work()
     try:
-        return await work
+        return await work()
     except (OSError, UserError, *STOPS):
         raise
     # User code may raise anything, even SystemExit. It becomes the failure of this row.

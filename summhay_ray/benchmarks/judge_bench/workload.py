@@ -168,7 +168,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
             return await ask(request)
 
         insights = [summary.insights[place] for place in places]
-        verdicts = outcomes_of(entry.strategy, insights, summary.bullets, settings, known)
+        verdicts = functools.partial(outcomes_of, entry.strategy, insights, summary.bullets, settings, known)
         judged: dict[int, Outcome[Verdict]] = {}
         answered = one_each(await guard("judge_error", entry.strategy, verdicts, planning), len(places))
         for place, outcome in zip(places, answered, strict=True):
