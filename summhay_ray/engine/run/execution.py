@@ -172,8 +172,10 @@ async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -
 
     From then on, SIGTERM acts like a second Ctrl-C: it cancels the `whole` run, which waits for its calls.
     """
-    stop = asyncio.Event()
-    _on_sigterm(stop.set)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
+    with contextlib.suppress(ValueError, RuntimeError):
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
     try:
         while not stop.is_set():
             if heartbeat.asked_to_stop:
@@ -186,13 +188,8 @@ async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -
         raise Stopped(BY_SIGTERM)
     finally:
         if whole is not None:
-            _on_sigterm(whole.cancel)
-
-
-def _on_sigterm(act: Callable[[], Any]) -> None:
-    # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
-    with contextlib.suppress(ValueError, RuntimeError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, act)
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.add_signal_handler(signal.SIGTERM, whole.cancel)
 
 
 async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:
