@@ -30,12 +30,6 @@ def log_to_stderr(level: int | str, name: str = "") -> None:
     LOG.setLevel(level)
 
 
-def quiet_unless_asked() -> None:
-    """Without any handler, Python itself would print warnings."""
-    if not LOG.hasHandlers():
-        LOG.addHandler(logging.NullHandler())
-
-
 def asked_level() -> int | None:
     """The level that was set for the package in this process; None if none was set."""
     return LOG.level or None

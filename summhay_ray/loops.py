@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import gc
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -83,8 +83,8 @@ async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
     """The results in order, awaited concurrently: `asyncio.gather` without tasks for `Ready` awaitables."""
     begun = list(work)
     waiting = [call for call in begun if not isinstance(call, Ready)]
-    found = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
-    return [call.take() if isinstance(call, Ready) else next(found) for call in begun]
+    results = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
+    return [call.take() if isinstance(call, Ready) else next(results) for call in begun]
 
 
 LONG = 100_000
@@ -94,10 +94,6 @@ LONG = 100_000
 async def off_loop(letters: int, work: Callable[[], R]) -> R:
     """The result of `work`. If its text is long (`letters` characters), the work runs in a thread."""
     return await asyncio.to_thread(work) if letters > LONG else work()
-
-
-ENOUGH = 16
-"""By default, a batch of this many items does not wait for more."""
 
 
 @dataclass(eq=False)
@@ -112,6 +108,10 @@ class Batched(Generic[T, R]):
     """Returns a result for each item, or None for work without results."""
     linger_s: float = 0.0
     """Maximum seconds that the first item waits for enough others."""
+    enough: int = 16
+    """A batch of this many items does not wait for more."""
+    _under_way: int | None = field(init=False, default=None)
+    """The number of callers that may bring an item soon; None if unknown."""
     _full: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _waiting: list[tuple[T, asyncio.Future[R]]] = field(init=False, default_factory=list)
     _trip: asyncio.Task[None] | None = field(init=False, default=None)
@@ -119,7 +119,7 @@ class Batched(Generic[T, R]):
     async def __call__(self, item: T) -> R:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        self.look()
+        self._look()
         if self._trip is None or self._trip.done():
             self._trip = asyncio.create_task(self._run())
         return await future
@@ -129,21 +129,29 @@ class Batched(Generic[T, R]):
         if self._trip is not None:
             await asyncio.wait([self._trip])
 
-    def is_enough(self, waiting: int) -> bool:
-        """Whether these are enough items to start a batch without waiting."""
-        return waiting >= ENOUGH
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """A context around making an item. Once it is used, a batch waits only while there is such a context."""
+        self._under_way = (self._under_way or 0) + 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._look()
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Begin the next batch now if there are enough items."""
-        if self.is_enough(len(self._waiting)):
+        if len(self._waiting) >= self.enough or self._under_way == 0:
             self._full.set()
+        else:
+            self._full.clear()
 
     async def _run(self) -> None:
         batch: list[tuple[T, asyncio.Future[R]]] = []
         try:
             while self._waiting:
-                if self.linger_s and not self.is_enough(len(self._waiting)):
-                    self._full.clear()
+                self._look()
+                if self.linger_s and not self._full.is_set():
                     # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(self.linger_s):

@@ -96,10 +96,10 @@ def find(kind: str, name: str, package: ModuleType, method: str, expected: str) 
     """The class of `package` with this name, or the user's at `module:Class`, with the method. `kind`, `expected`: words for
     messages. Raises UnknownName."""
     if ":" in name:
-        found = load(name)
-        if not callable(getattr(found, method, None)):
+        member = load(name)
+        if not callable(getattr(member, method, None)):
             raise UnknownName(f"{name!r} has no method `{method}`; expected module:Class of {expected}")
-        return found
+        return member
     known = {one: cls for one, cls in discover(package).items() if callable(getattr(cls, method, None))}
     if name not in known:
         raise unknown(kind, name, known)

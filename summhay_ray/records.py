@@ -109,19 +109,16 @@ class Haystack:
         """The insights of one subtopic, in their order."""
         return tuple(insight for insight in self.insights if insight.subtopic_id == subtopic_id)
 
+    @functools.cached_property
     def gold(self) -> Gold:
         """The gold documents of the insights; None if the haystack marks no documents, and for nuggets without documents."""
-        return self._gold
-
-    @functools.cached_property
-    def _gold(self) -> Gold:
         if not self.contained:
             return {insight.insight_id: None for insight in self.insights}
         numbers: dict[str, set[int]] = {insight.insight_id: set() for insight in self.insights}
         for document in self.documents:
             for insight_id in document.insight_ids:
                 numbers[insight_id].add(document.number)
-        return {insight_id: frozenset(found) if found or not self.nuggets else None for insight_id, found in numbers.items()}
+        return {insight_id: frozenset(own) if own or not self.nuggets else None for insight_id, own in numbers.items()}
 
     @functools.cached_property
     def contained(self) -> frozenset[str]:

@@ -16,6 +16,8 @@ from summhay_ray.errors import UserError
 Compat = Literal["default", "release"]
 """The way to read stored answers: `default` is this package's reading, `release` that of the paper's own scripts, bugs
 included."""
+Over = Literal["queries", "haystacks"]
+"""The population to which differences between systems generalize: further queries of these haystacks, or other haystacks."""
 
 
 class Option(NamedTuple):

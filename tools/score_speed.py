@@ -53,7 +53,7 @@ def released_frames(data: Path, judgments: int) -> Frames:
         rows, haystack_id = imported_rows(file), file.haystack.haystack_id
         summaries += rows.summaries
         judged += rows.judgments
-        gold += [(haystack_id, insight, sorted(documents)) for insight, documents in file.haystack.gold().items()]
+        gold += [(haystack_id, insight, sorted(documents)) for insight, documents in file.haystack.gold.items()]
     schema = {"haystack_id": pl.String, "insight_id": pl.String, "documents": pl.List(pl.Int64)}
     times = -(-judgments // len(judged))
     many = [

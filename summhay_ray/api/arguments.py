@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from summhay_ray import engine
 from summhay_ray.engine import SpecError, Workload
-from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions, options_of
+from summhay_ray.run_options import Compat, PlanOptions, RunOptions, StartOptions, options_of
 from summhay_ray.store import RunStore, Store, with_endpoint
 
 DEFAULT_STORE = "./summhay-store"
@@ -153,7 +153,7 @@ def check_budget(budget: float | None) -> None:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no limit")
 
 
-def run_options(options: StartOptions, compat: Literal["default", "release"] = "default", limit: int | None = None) -> RunOptions:
+def run_options(options: StartOptions, compat: Compat = "default", limit: int | None = None) -> RunOptions:
     """The options for the engine, checked before anything is read. The address "local" is this machine."""
     check_budget(options["budget"])
     if limit is not None and limit < 1:

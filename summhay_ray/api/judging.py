@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from summhay_ray import benchmarks, engine, plugins
 from summhay_ray.api.arguments import check_budget, checked, load_with, opened_run, run_options, store_of, store_uri, stored_run
-from summhay_ray.engine import Compat, ReadOptions, Results, RunResult
+from summhay_ray.engine import Compat, Over, ReadOptions, Results, RunResult
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import StartOptions
 from summhay_ray.store import RunStore, Store
@@ -110,7 +110,7 @@ def compare_systems(
     store: str | None = None,
     *,
     judge: str = "",
-    over: Literal["queries", "haystacks"] | None = None,
+    over: Over | None = None,
     by: Literal["retriever", "model"] | None = None,
     labels: str | Path | None = None,
 ) -> comparison.SystemComparison | benchmarks.extract_evaluate.RaterComparison:
@@ -199,7 +199,7 @@ def make_report(
     compat: Compat = "default",
     judge: str = "",
     labels: str | Path = "",
-    over: Literal["queries", "haystacks"] | None = None,
+    over: Over | None = None,
 ) -> reports.Report:
     """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 

@@ -92,8 +92,8 @@ def summarizer_entry(value: Any) -> Any:
         entry = {**entry, REDUCE: strategy[REDUCE], "strategy": _strategy(options)}
     if isinstance(name := entry.get("strategy"), str) and ":" not in name:
         options = {option: entry[option] for option in summarize.strategy_options(name) if option in entry}
-        kept = {field: content for field, content in entry.items() if field not in options}
-        entry = {**kept, "strategy": {"strategy": name, **options}} if options else entry
+        rest = {field: content for field, content in entry.items() if field not in options}
+        entry = {**rest, "strategy": {"strategy": name, **options}} if options else entry
     return {**entry, "strategy": GIVEN} if entry.get("answers") is not None else entry
 
 
@@ -117,8 +117,8 @@ def strategy_label(strategy: str | Mapping[str, Any], reducer: str = "") -> str:
     """A strategy's name in tables: its name, followed by its options and its reducer, if any."""
     options = {} if isinstance(strategy, str) else {name: value for name, value in strategy.items() if name != "strategy"}
     options |= {REDUCE: reducer} if reducer else {}
-    shown = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
-    return f"{strategy_name(strategy)} ({shown})" if shown else strategy_name(strategy)
+    text = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    return f"{strategy_name(strategy)} ({text})" if text else strategy_name(strategy)
 
 
 def _reduces(strategy: str | Mapping[str, Any]) -> bool:
@@ -179,14 +179,14 @@ def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
     return {REDUCE: {**entry.reduce.semantic(), **models.revision(entry.reduce.model)}} if entry.reduce else {}
 
 
-async def guard(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
+async def guard(error_class: str, name: str, work: Callable[[], Awaitable[Any]], planned: bool = False) -> Any:
     """The result of `work`, which calls the strategy or judge `name`; a Failed of class `error_class` if it raises, since it may
     be user-defined. While planning (`planned`), its exceptions become Unplannable."""
     if planned:
         with planning(name):
-            return await work
+            return await work()
     try:
-        return await work
+        return await work()
     except (OSError, UserError, *STOPS):
         raise
     # User code may raise anything, even SystemExit. It becomes the failure of this row.
@@ -199,12 +199,12 @@ def read_summary(outcome: Any) -> Outcome[RawAnswer]:
     with unfinished thinking, Malformed; a value that is no outcome, Failed."""
     if not isinstance(outcome, tuple(KIND)):
         return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
-    found = summarize.final(cast(Outcome[RawAnswer], outcome))
-    if not isinstance(found, Answer):
-        return found
-    raw = found.value
+    answer = summarize.final(cast(Outcome[RawAnswer], outcome))
+    if not isinstance(answer, Answer):
+        return answer
+    raw = answer.value
     if summarize.refuses(raw.text):
         return Refusal("refusal", "the model refused in words", raw.key, raw.attempts, raw.usd_micros)
     if not raw.text:
         return Malformed("empty_answer", "the answer has no line besides its thinking", raw.key, raw.attempts, raw.usd_micros)
-    return found
+    return answer

@@ -61,7 +61,7 @@ class ProgressDisplay:
             self._live.stop()
         elif self._last and not isinstance(error, KeyboardInterrupt | Stopped):
             # These errors report newer figures themselves.
-            self._write(line(self._last, ended=True))
+            print(line(self._last, ended=True), file=sys.stderr, flush=True)
         if isinstance(error, KeyboardInterrupt) and str(error):
             # typer would handle Ctrl-C itself, without a message.
             raise Ended(str(error)) from error
@@ -74,7 +74,7 @@ class ProgressDisplay:
             # Their changes are shown immediately.
             turns = progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
             if time.monotonic() >= self._next or turns != self._shown_turns:
-                self._write(line(progress))
+                print(line(progress), file=sys.stderr, flush=True)
                 self._next, self._shown_turns = time.monotonic() + self.every_s, turns
         self._last = progress
 
@@ -86,17 +86,13 @@ class ProgressDisplay:
         if self._live:
             self._live.console.print(Text(printable(text)))
         else:
-            self._write(printable(text))
+            print(printable(text), file=sys.stderr, flush=True)
 
     def warn(self, warnings: Iterable[str]) -> None:
         """Print the warnings of a result that were not printed when the run began."""
         for text in (f"warning: {warning}" for warning in warnings):
             if text not in self._noted:
-                self._write(printable(text))
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+                print(printable(text), file=sys.stderr, flush=True)
 
 
 def view(progress: Progress, width: int = 80) -> Group:

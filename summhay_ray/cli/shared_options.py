@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
-from summhay_ray.run_options import RunOptions, options_of
+from summhay_ray.run_options import Compat, Over, RunOptions, options_of
 
 DONE, FAILED, USAGE, BUDGET, PARTIAL, WAITING, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 5, 130, 143
 EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL, "waiting": WAITING}
@@ -84,14 +84,14 @@ LabelsOption = Annotated[
     typer.Option("--labels", help="A sheet of `label` with people's labels, which also correct the figures.", metavar="SHEET"),
 ]
 OverOption = Annotated[
-    Literal["queries", "haystacks"] | None,
+    Over | None,
     typer.Option(
         "--over",
         help="Differences generalize to further queries of these haystacks (or documents), or to other haystacks; default "
         "others, with six or more.",
     ),
 ]
-CompatOption = Annotated[Literal["default", "release"], typer.Option("--compat", help=_HELP["compat"])]
+CompatOption = Annotated[Compat, typer.Option("--compat", help=_HELP["compat"])]
 
 
 def _version(wanted: bool) -> None:

@@ -95,25 +95,25 @@ def compare_pairs(
     queries = functools.reduce(lambda frame, other: frame.join(other, on=QUERY, how="semi"), frames)
     if queries.is_empty():
         raise UserError(f"{_run_names(runs)} have no query in common that is scored in both")
-    asked = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], over)
-    keys = asked.names()
+    family = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], over)
+    keys = family.names()
     named = pl.DataFrame([(*side, key) for side, key in zip(sides, keys, strict=True)], schema=_SIDE, orient="row")
     wanted = figures or _shared_figures(runs)
-    found, means = list[SystemComparison](), list[pl.DataFrame]()
+    comparisons, means = list[SystemComparison](), list[pl.DataFrame]()
     # The rows of all figures at once would take several times the memory.
     for figure in dict.fromkeys([*wanted, *(figure for run in runs for figure in run.units)]):
         rows = pl.concat([frame.filter(figure=figure) for frame in frames]).join(named, on=["run", "system"])
         rows = rows.join(queries, on=QUERY, how="semi").sort(*QUERY, "run", "system")
         means.append(rows.group_by("name", "figure").agg(pl.col("value").mean()))
-        if figure in wanted and (one := _compare(asked, figure, rows)) is not None:
-            found.append(one)
-    if not found:
+        if figure in wanted and (one := _compare(family, figure, rows)) is not None:
+            comparisons.append(one)
+    if not comparisons:
         return None
-    warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
+    warnings = list(dict.fromkeys(warning for one in comparisons for warning in one.warnings))
     if len({run.judge for run in runs}) > 1:
         warnings.append("the runs are judged by different judges: a difference may be theirs")
     return replace(
-        found[0],
+        comparisons[0],
         means=pl.concat(means).sort("name", "figure").pivot("figure", index="name", values="value"),
         scales=runs[0].units,
         parts={
@@ -122,16 +122,16 @@ def compare_pairs(
         },
         corrections={
             way: {
-                name: known[found[0].decision.figure]
+                name: known[comparisons[0].decision.figure]
                 for name, (index, system) in zip(keys, sides, strict=True)
-                if found[0].decision.figure in (known := runs[index].corrections.get(way, {}).get(system, {}))
+                if comparisons[0].decision.figure in (known := runs[index].corrections.get(way, {}).get(system, {}))
             }
             for way in dict.fromkeys(way for run in runs for way in run.corrections)
         },
-        pairs=pl.concat([one.pairs for one in found]),
-        standings={figure: order for one in found for figure, order in one.standings.items()},
-        about={figure: about for one in found for figure, about in one.about.items()},
-        units={figure: unit for one in found for figure, unit in one.units.items()},
+        pairs=pl.concat([one.pairs for one in comparisons]),
+        standings={figure: order for one in comparisons for figure, order in one.standings.items()},
+        about={figure: about for one in comparisons for figure, about in one.about.items()},
+        units={figure: unit for one in comparisons for figure, unit in one.units.items()},
         warnings=warnings,
     )
 
@@ -165,7 +165,7 @@ def _compare(asked: _Asked, figure: str, scores: pl.DataFrame) -> SystemComparis
     observed = Observed(value, least, best, np.where(due > 0, 1 - n / np.maximum(1, due), 0.0))
     clusters = own["cluster"].gather_every(n_systems).to_list()
     paired, most = Paired(clusters, asked.over), 1.0 if unit == "%" else math.inf
-    found = paired.differences(observed, asked.pairs, most=most)
+    fits = paired.differences(observed, asked.pairs, most=most)
     known = ~np.isnan(observed.values)
     sums, counts, strata = np.where(known, observed.values, 0.0), known.astype(np.float64), [*clusters]
     if paired.over == "haystacks":
@@ -174,7 +174,7 @@ def _compare(asked: _Asked, figure: str, scores: pl.DataFrame) -> SystemComparis
     means = unit_means(sums, counts, None if paired.over == "haystacks" else strata, FRACTION if unit == "%" else None)
     ends = pl.Series(means.low, nan_to_null=True), pl.Series(means.high, nan_to_null=True)
     systems = _systems(asked, n, due, observed.missing).with_columns(low=ends[0], high=ends[1])
-    standings = _standings(systems, observed, found, asked.pairs)
+    standings = _standings(systems, observed, fits, asked.pairs)
     lacking = [
         f"{runs[index].label(system)} lacks {of - n_own:,} of {of:,} {counted}" if missing > LITTLE else ""
         for (index, system), n_own, of, missing in zip(sides, n, due, observed.missing, strict=True)
@@ -185,24 +185,24 @@ def _compare(asked: _Asked, figure: str, scores: pl.DataFrame) -> SystemComparis
             row, [runs[sides[x][0]].label(sides[x][1]) for x in pair], unit, cluster, [lacking[x] for x in pair if lacking[x]]
         )
         + (f"; judged by {judge}" if judge else "")
-        for row, pair in zip(found.iter_rows(named=True), asked.pairs, strict=True)
+        for row, pair in zip(fits.iter_rows(named=True), asked.pairs, strict=True)
     ]
     # The result is unknown if the bias of any judge is unknown.
     ways = [[getattr(runs[index], way).get((figure, name)) for index, name in sides] for way in ("unbiased", "labelled")]
     corrected, by_labels = (
-        _corrected(paired, observed, asked.pairs, known, most) if all(known) else found.to_struct().clear(len(found))
+        _corrected(paired, observed, asked.pairs, known, most) if all(known) else fits.to_struct().clear(len(fits))
         for known in ways
     )
     a, b = ([runs[sides[x][0]].side(sides[x][1]) for x in side] for side in zip(*asked.pairs, strict=True))
-    given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL, "paired": found.to_struct()}
+    given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": fits["p_adjusted"] < LEVEL, "paired": fits.to_struct()}
     frame = pl.DataFrame({**given, "verdict": verdicts, "corrected": corrected, "labelled": by_labels})
-    frame = frame.filter((found["n_queries"] > 0) | found["worst_low"].is_not_null())
+    frame = frame.filter((fits["n_queries"] > 0) | fits["worst_low"].is_not_null())
     if frame.is_empty():
         return None
     names = systems["name"]
     rows = [
         {"a": names[x], "b": names[y], "differs": row["p_adjusted"] < LEVEL, **row}
-        for (x, y), row in zip(asked.pairs, found.drop("a", "b").iter_rows(named=True), strict=True)
+        for (x, y), row in zip(asked.pairs, fits.drop("a", "b").iter_rows(named=True), strict=True)
     ]
     limits, caveats = (tuple(dict.fromkeys(one for run in runs for one in getattr(run, name))) for name in ("limits", "caveats"))
     n_clusters = len(set(clusters))

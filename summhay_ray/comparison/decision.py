@@ -174,8 +174,8 @@ def _limits(
     least = sorted(one for pair in pairs if (one := pair["detectable"]) is not None)
     if least:
         middle = least[len(least) // 2]
-        shown = f"{100 * middle:.0f} points" if evidence.unit == "%" else f"{middle:.2g}"
-        limits.append(f"differences of less than about {shown} are hardly seen")
+        size = f"{100 * middle:.0f} points" if evidence.unit == "%" else f"{middle:.2g}"
+        limits.append(f"differences of less than about {size} are hardly seen")
     lacking = [one for one in may_be_best if one["missing"] > LITTLE]
     limits += [f"{one['label']} lacks {missing_text(one, evidence.counted)}" for one in lacking[:NAMED]]
     left_out = [one["label"] for one in standings if one["rank"] is None]

@@ -153,7 +153,7 @@ def leaderboard_section(comparison: SystemComparison) -> Section:
     means = {row["name"]: row for row in comparison.means.iter_rows(named=True)}
     others = [name for name in comparison.scales if name in comparison.means.columns and name != figure]
     named = list(dict.fromkeys(part for of in comparison.parts.values() for part, text in of.items() if text))
-    ways = [way for way, found in comparison.corrections.items() if any(row["name"] in found for row in rows)]
+    ways = [way for way, systems in comparison.corrections.items() if any(row["name"] in systems for row in rows)]
     table = []
     apart = [row for row in rows if row["name"] not in usable]
     for row in (*usable.values(), *sorted(apart, key=lambda row: bool(row["ceiling"]))):

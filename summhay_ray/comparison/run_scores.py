@@ -61,9 +61,9 @@ class RunScores:
         self.ceilings = frozenset(by_query.ceilings)
         text = [name for name, kind in by_query.scores.schema.items() if kind == pl.String and name not in _KEYS]
         parts = by_query.scores.select("system", *text).unique().with_columns(pl.col(text).fill_null("")) if text else None
-        found = {} if parts is None else {str(row.pop("system")): row for row in parts.iter_rows(named=True)}
-        labels = {name: " + ".join(filter(None, row.values())) for name, row in found.items()} | dict(by_query.labels)
-        self.names = {name: {"label": label, **found.get(name, {})} for name, label in labels.items()} | dict(names)
+        parts_of = {} if parts is None else {str(row.pop("system")): row for row in parts.iter_rows(named=True)}
+        labels = {name: " + ".join(filter(None, row.values())) for name, row in parts_of.items()} | dict(by_query.labels)
+        self.names = {name: {"label": label, **parts_of.get(name, {})} for name, label in labels.items()} | dict(names)
         self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in (*_KEYS, *text)}
         self.frame = _by_figure(by_query, self.units)
         self.systems = [*self.frame["system"].unique().sort()]
@@ -131,7 +131,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     answers = scores.with_columns(_others=pl.any_horizontal(pl.lit(False), *others))
     counts = [pl.col(name) if name in expected.columns else pl.lit(1).alias(name) for name in ("n", "n_expected")]
     # Without `expected`, every system should answer each query that some system answered.
-    asked = value.is_not_null().any().over(*QUERY).cast(pl.Int64) if by_query.expected is None else pl.lit(0)
+    default = value.is_not_null().any().over(*QUERY).cast(pl.Int64) if by_query.expected is None else pl.lit(0)
     share = pl.when(pl.col("n_expected") > 0).then(pl.col("n") / pl.col("n_expected"))
     parts = []
     # All figures at once would take several times the memory.
@@ -140,7 +140,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
         rows = grid.join(answers.select(*_KEYS, "_others", value=figure), on=_KEYS, how="left")
         rows = rows.join(due.select(*_KEYS, *counts).unique(_KEYS), on=_KEYS, how="left")
         without = pl.lit(figure in by_query.may_lack) & pl.col("_others").fill_null(False) & value.is_null()
-        due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", asked), value.is_not_null()))
+        due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", default), value.is_not_null()))
         rows = rows.with_columns(n_expected=due_here.cast(pl.Int64))
         n = pl.when(value.is_null()).then(0).otherwise(pl.min_horizontal(pl.coalesce("n", 1), "n_expected"))
         rows = rows.with_columns(n=n.cast(pl.Int64))

@@ -68,9 +68,9 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     turned = (_swap_sides(name).alias(name) for name in ("paired", "corrected", "labelled"))
     both_ways = pl.concat([pairs, pairs.with_columns(*turned, a="b", b="a")])
     a, b = (pl.col(side).struct.field("system") for side in "ab")
-    shown = both_ways.filter(a.is_in(top.implode()) & b.is_in(top.implode()))
-    if shown.height:
-        ordered = shown.sort(*(side.replace_strict(top, range(len(top))) for side in (a, b)))
+    best_pairs = both_ways.filter(a.is_in(top.implode()) & b.is_in(top.implode()))
+    if best_pairs.height:
+        ordered = best_pairs.sort(*(side.replace_strict(top, range(len(top))) for side in (a, b)))
         yield _pairs_section(comparison, first, ordered, verdicts=True)
     for figure in others:
         yield from _with_best(comparison, figure, f"forest {figure}")

@@ -37,7 +37,7 @@ from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
 from summhay_ray.engine.submit import JobOrder, RayJob, submit
 from summhay_ray.errors import SpecError
-from summhay_ray.run_options import Compat
+from summhay_ray.run_options import Compat, Over
 from summhay_ray.sections import Chart, Facet, SampleRecord, Samples, Section
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "ModelProgress",
     "ModelSpec",
     "NoReply",
+    "Over",
     "PlanResult",
     "Prepared",
     "Progress",

@@ -17,7 +17,7 @@ from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
 from summhay_ray.engine.spec.inputs import RunModels
 from summhay_ray.engine.spec.spec import ModelSpec, suggestion
 from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import BatchRequest, ModelSettings, RawAnswer, Request, scores_of, vectors_of
+from summhay_ray.llm import BatchRequest, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.loops import Ready
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal, no_answer
 from summhay_ray.store import Table
@@ -147,33 +147,16 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
         raise Unreadable(reply, what) from None
 
 
-@dataclass
-class ConcurrencyLimiter:
-    """Limits how many items of one worker hold a prompt for the same model; first come, first served.
-
-    It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls: the model's
-    concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
-    """
-
-    settings: Mapping[str, ModelSettings]
-    _turns: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict, init=False)
-
-    def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """A context in which a prompt for the model is built and sent. A model that is used under another `name` has a separate
-        limit."""
-        key = stage, name or model
-        if key not in self._turns:
-            settings = self.settings.get(model)
-            if settings is not None and settings.batch is not None:
-                # Requests that wait for a batch would keep the others out for ever.
-                return contextlib.nullcontext()
-            width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
-            self._turns[key] = asyncio.Semaphore(width)
-        return self._turns[key]
+Turns = dict[tuple[str, str], asyncio.Semaphore]
+"""(Stage, name of a model) -> how many more items of one worker may hold a prompt for it; see `Ask.turn`."""
 
 
+@dataclass(eq=False)
 class Ask:
-    """Asks the questions of one item. Keeps every raw answer, usable or not, and every failure."""
+    """Asks the questions of one item. Keeps every raw answer, usable or not, and every failure.
+
+    `complete` and `turns` are None while planning. `turns`: those of the worker, empty for a new one.
+    """
 
     planning = False
     """True while planning: no call is made, and calls are only counted."""
@@ -182,34 +165,27 @@ class Ask:
     too_long = False
     """While planning: whether the item's prompt is too long for its model."""
 
-    def __init__(
-        self,
-        workload: Asking,
-        item: Item,
-        complete: Complete | None,
-        limiter: ConcurrencyLimiter | None,
-    ) -> None:
-        """`complete` and `limiter` are None while planning."""
-        self.item = item
-        self.prepared: Any = None
-        """The data that `prepare` made for the item."""
-        self._workload, self._complete, self._limiter = workload, complete, limiter
-        self._stages = {stage.name: stage for stage in workload.stages}
-        self.raw: dict[str, RawAnswer] = {}
-        self._stage_of: dict[str, str] = {}
-        self._model_of: dict[str, str] = {}
-        """Key of a request -> the model that was asked."""
-        self.failures: list[Any] = []
-        self.retry = False
-        """Whether a later start may try the item's failures again."""
-        self._asked: dict[tuple[str, str], Sequence[Any]] = {}
-        """(Model with a file of answers, stage) -> the messages sent to it."""
-        self.over_budget = False
-        """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
-        self.parking: Parking | None = None
-        """None if no model of the run has `batch`, and while planning."""
-        self.stop: BadBenchmark | None = None
-        """The violation of the contract that stops the run once the item is committed with its failure."""
+    workload: Asking
+    item: Item
+    complete: Complete | None
+    turns: Turns | None
+    prepared: Any = field(default=None, init=False)
+    """The data that `prepare` made for the item."""
+    raw: dict[str, RawAnswer] = field(default_factory=dict, init=False)
+    failures: list[Any] = field(default_factory=list, init=False)
+    retry: bool = field(default=False, init=False)
+    """Whether a later start may try the item's failures again."""
+    over_budget: bool = field(default=False, init=False)
+    """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
+    parking: Parking | None = field(default=None, init=False)
+    """None if no model of the run has `batch`, and while planning."""
+    stop: BadBenchmark | None = field(default=None, init=False)
+    """The violation of the contract that stops the run once the item is committed with its failure."""
+    _stage_of: dict[str, str] = field(default_factory=dict, init=False)
+    _model_of: dict[str, str] = field(default_factory=dict, init=False)
+    """Key of a request -> the model that was asked."""
+    _asked: dict[tuple[str, str], Sequence[Any]] = field(default_factory=dict, init=False)
+    """(Model with a file of answers, stage) -> the messages sent to it."""
 
     async def __call__(
         self,
@@ -232,7 +208,7 @@ class Ask:
         becomes the item's failure row.
         """
         send, entry = self.of(stage), model or self._model()
-        fixed = {**self._workload.models.sampling(entry), **sampling}
+        fixed = {**self.workload.models.sampling(entry), **sampling}
         request = Request(entry.model, messages, fixed, prompt_hash, sample, n=n, logprobs=logprobs)
         async with self.turn(stage, entry.model, entry.label):
             outcome = await send(request)
@@ -254,9 +230,9 @@ class Ask:
         Only the plan uses `share`, the expected share of these requests that are made, and `output_tokens`, the expected length
         of the answer to a request.
         """
-        if stage not in self._stages:
-            hint = suggestion(stage, self._stages) or "; write stages = (Stage(...),)"
-            raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
+        if stage not in (stages := [one.name for one in self.workload.stages]):
+            hint = suggestion(stage, stages) or "; write stages = (Stage(...),)"
+            raise BadBenchmark(f"{self.workload.kind} asks in a stage {stage!r} that it does not name{hint}")
         return functools.partial(self._send, stage, share, output_tokens)
 
     def _send(
@@ -265,31 +241,31 @@ class Ask:
         request, none = self.known(request, stage)
         if none is not None:
             return Ready(none)
-        assert self._complete is not None, "planning makes no call"
-        kept = functools.partial(self._keep, request)
+        assert self.complete is not None, "planning makes no call"
+        keep = functools.partial(self._keep, request)
         if self.parking is not None:
-            return self.parking.send(self._complete, request, stage, kept)
-        return self._complete(request, stage, kept)
+            return self.parking.send(self.complete, request, stage, keep)
+        return self.complete(request, stage, keep)
 
     def _keep(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
         self._model_of[outcome.key] = request.model
         if raw is not None:
             # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their beginning.
-            shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
-            self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
+            n_letters = MOST_KEPT if isinstance(outcome, Malformed) else 0
+            self.raw[raw.key] = replace(raw, text=raw.text[:n_letters]) if request.inputs else raw
         return outcome
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
         """The request and a failure or None. The request gets a `query_id` to look up if its model's answers come from a file. It
         is a failure to ask such a model several different questions about one item in one stage."""
-        given = self._workload.models.given_answers.get(request.model)
+        given = self.workload.models.given_answers.get(request.model)
         if given is None:
             return request, None
         if self._asked.setdefault((request.model, stage), request.messages) != request.messages:
             message = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
             return request, Failed("several_questions", message)
         first = next(asked_stage for model, asked_stage in self._asked if model == request.model)
-        query = self._workload.query_of(self.item)
+        query = self.workload.query_of(self.item)
         return replace(request, lookup=query if stage == first else f"{query}/{stage}"), None
 
     @staticmethod
@@ -306,8 +282,23 @@ class Ask:
         """Note that the next request, `made`, is a shorter version of `whole`. The plan reports the tokens that this saves."""
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """A context in which the item builds and sends a prompt; see `ConcurrencyLimiter.turn`."""
-        return contextlib.nullcontext() if self._limiter is None else self._limiter.turn(stage, model, name)
+        """A context in which the item builds and sends a prompt for the model; first come, first served. A model that is used
+        under another `name` has a separate limit.
+
+        It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls: the model's
+        concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
+        """
+        if self.turns is None:
+            return contextlib.nullcontext()
+        key = stage, name or model
+        if key not in self.turns:
+            settings = self.workload.models.settings().get(model)
+            if settings is not None and settings.batch is not None:
+                # Requests that wait for a batch would keep the others out for ever.
+                return contextlib.nullcontext()
+            width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
+            self.turns[key] = asyncio.Semaphore(width)
+        return self.turns[key]
 
     def record(self, none: NoReply) -> None:
         """Record a failure in the stage of the unusable answer.
@@ -324,19 +315,19 @@ class Ask:
         if not isinstance(outcome, Refusal):
             self.retry |= outcome.retryable
         where = {"model": self._model_of.get(outcome.key, ""), **where}
-        self.failures.append(failure_row(self._workload, self.item.id, stage, outcome, where))
+        self.failures.append(failure_row(self.workload, self.item.id, stage, outcome, where))
 
     def _model(self) -> ModelSpec:
-        entries: Sequence[ModelSpec] = self._workload.spec.model_entries()
+        entries: Sequence[ModelSpec] = self.workload.spec.model_entries()
         matching = [entry for entry in entries if entry.label == self.item.queue] or (entries if len(entries) == 1 else [])
         if not matching:
             flaw = f"is of queue {self.item.queue!r}, which is no model of the spec" if self.item.queue else "names no model"
             raise BadBenchmark(
-                f"{self._workload.kind}: item {self.item.id!r} {flaw}; write Item(..., model=...), or ask(..., model=...)"
+                f"{self.workload.kind}: item {self.item.id!r} {flaw}; write Item(..., model=...), or ask(..., model=...)"
             )
         if any(entry != matching[0] for entry in matching):
             raise BadBenchmark(
-                f"{self._workload.kind}: item {self.item.id!r} asks {self.item.queue!r}, and the spec has several entries of "
+                f"{self.workload.kind}: item {self.item.id!r} asks {self.item.queue!r}, and the spec has several entries of "
                 "that name; give one of them a `name:` of its own"
             )
         return matching[0]

@@ -115,7 +115,8 @@ class Workload(Generic[S]):
     def __init__(self, spec: S, inputs: Inputs) -> None:
         self.spec = spec
         self.inputs = inputs
-        self.models = RunModels(spec, inputs, self._local_models, lambda: spec.settings_of(self.asked_models()))
+        settings = functools.cache(lambda: spec.settings_of(self.asked_models()))
+        self.models = RunModels(spec, inputs, self._local_models, settings)
         if not inputs.settled:
             # Reads the files of answers now, since their content is part of the run's identity.
             _ = self.models.given_answers
@@ -135,7 +136,7 @@ class Workload(Generic[S]):
             "kind": self.kind,
             "code": code_identity(own_name(self)),
             "spec": self.spec.semantic(),
-            "inputs": dict(sorted(self.inputs.digests().items())),
+            "inputs": dict(sorted(self.inputs.digests.items())),
         }
 
     @property

@@ -1,7 +1,6 @@
 """The parts of a benchmark: stages, items and their queues, rows and failures."""
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -13,7 +12,7 @@ from summhay_ray.engine.spec.spec import ModelSpec
 from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
-from summhay_ray.run_options import Compat
+from summhay_ray.run_options import Compat, Over
 from summhay_ray.store import RunStore, Table
 
 Size = Literal["least", "expected", "most"]
@@ -36,36 +35,36 @@ class ReadOptions:
     """The judge whose figures are shown, if the run has more than one; empty: the run's own judge."""
     labels: str = ""
     """Path of a sheet with people's labels that correct the figures; empty: none."""
-    over: Literal["queries", "haystacks"] | None = None
-    """The population to which differences between systems generalize; None: chosen by the number of clusters."""
+    over: Over | None = None
+    """The population to which differences between systems generalize; None: chosen from their data."""
     whole: bool = False
     """True for the report, which shows everything; False for the output at the end of a run."""
 
 
+@dataclass(eq=False)
 class RunTables(Mapping[str, pl.DataFrame]):
     """The tables that `score` gets, including `items`, the items that the run has asked. Each is read when it is first used.
 
     An item that was not asked yet does not count as missing: no figure expects it.
     """
 
-    def __init__(
-        self, run: RunStore, names: Sequence[str], read: Callable[[str], pl.DataFrame], options: ReadOptions = ReadOptions()
-    ) -> None:
-        self.run = run
-        """The stored run, which gives access to its record and the store."""
-        self.options = options
-        self._names, self._read = names, functools.cache(read)
+    run: RunStore
+    """The stored run, which gives access to its record and the store."""
+    names: Sequence[str]
+    read: Callable[[str], pl.DataFrame]
+    """Reads a table, once."""
+    options: ReadOptions = ReadOptions()
 
     def __getitem__(self, name: str) -> pl.DataFrame:
-        if name not in self._names:
+        if name not in self.names:
             raise KeyError(name)
-        return self._read(name)
+        return self.read(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
     def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """The given columns and the key columns of a table, in consecutive pieces ordered by the key.

@@ -244,7 +244,8 @@ class CountingAsk(Ask):
             seen = planner.counted_questions[self._size]
             if question not in seen:
                 seen.add(question)
-                expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
+                usual = next(one.output_tokens for one in self.workload.stages if one.name == stage)
+                expected = 0 if request.inputs else output_tokens(request) if output_tokens else usual
                 cached = planner.cached(request, tokens) if self._size == "expected" else (0, 0)
                 call = *purpose, sizes, tokens, min(expected, longest), longest, request.searches, *cached
                 planner.record(CountedCall(*call))

@@ -11,6 +11,7 @@ import errno
 import functools
 import gc
 import itertools
+import logging
 import math
 import threading
 import time
@@ -24,7 +25,7 @@ from summhay_ray.engine.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.ray.session import Cluster
 from summhay_ray.engine.read.control import release
 from summhay_ray.engine.read.scoring import results_of
-from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
+from summhay_ray.engine.run.execution import Stopped, Work, beating, choose, hearing_sigterm
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
 from summhay_ray.engine.state.history import (
@@ -53,7 +54,7 @@ from summhay_ray.engine.state.items_left import (
 )
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, GeneratingModel, excess_totals, find_key, margins_of
-from summhay_ray.logs import quiet_unless_asked
+from summhay_ray.logs import LOG
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import Unplannable
 from summhay_ray.run_options import RunOptions, seconds_of
@@ -211,7 +212,7 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
 def missing_keys(workload: Workload[Any]) -> list[str]:
     """A line for each model whose key is not in this machine's environment."""
     models = [(name, find_key(settings)) for name, settings in sorted(workload.models.settings().items()) if not settings.local]
-    return [f"{name}: {message}" for name, (found, message) in models if not found]
+    return [f"{name}: {message}" for name, (key, message) in models if not key]
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
@@ -434,7 +435,7 @@ class _Start:
         paying = any(model.price != FREE for model in self.workload.models.settings().values())
         with self._execution(work, executor, keep_planned if _needs_plan(self.workload) else None) as (execution, planning):
             session = begin_session(self.run.store.files, self.run.run_id, paying)
-            with Heartbeat(session) as heartbeat:
+            with beating(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
                 for warning in self.workload.warnings() if planning is None else ():
                     note(f"warning: {warning}")
@@ -450,7 +451,8 @@ class _Start:
                 tell = self._progress_reporter(state, plan_made, session)
                 tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
                 with watching(execution.snapshot, tell):
-                    counts = execution.answer(to_do) if (to_do := state.left()) else {}
+                    to_do = state.left()
+                    counts = execution.answer(to_do) if to_do else {}
                 snapshot = {**execution.snapshot(), **counts}
                 tell({**snapshot, "doing": "writing the tables"})
                 execution.finish()
@@ -474,7 +476,9 @@ class _Start:
 
         The plan describes the run before this start, so that none of this start's calls count as known.
         """
-        quiet_unless_asked()
+        # Without any handler, Python itself would print warnings.
+        if not LOG.hasHandlers():
+            LOG.addHandler(logging.NullHandler())
         address = self.options.get("address")
         with contextlib.ExitStack() as stack:
             if executor == "inline":

@@ -47,10 +47,10 @@ class Node:
         return InvalidHaystack(printable(line))
 
     def entry(self, key: str) -> Node:
-        found = self.fields().get(key, _ABSENT)
+        value = self.fields().get(key, _ABSENT)
         step = _step(key)
-        node = Node(self.file, self.path + step if self.path else step.removeprefix("."), None if found is _ABSENT else found)
-        if found is _ABSENT:
+        node = Node(self.file, self.path + step if self.path else step.removeprefix("."), None if value is _ABSENT else value)
+        if value is _ABSENT:
             raise node.refuse("this field", "nothing: it is missing")
         return node
 
@@ -135,9 +135,9 @@ def _step(key: str) -> str:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any] | _Flaw:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
     counts = Counter(key for key, _ in pairs)
     twice = next(key for key, count in counts.items() if count > 1)
     return _Flaw("each key once", f"{described(twice)} twice")
@@ -158,8 +158,8 @@ def _int(digits: str) -> int | _Flaw:
 def _find_flaw(value: Any, depth: int = 0) -> tuple[str, _Flaw] | None:
     """The first _Flaw, lone surrogate or too deep nesting in a value, with its path from there; None if there is none."""
     if isinstance(value, str):
-        found = None if value.isascii() else _SURROGATE.search(value)
-        return ("", _Flaw("whole characters", f"the lone surrogate \\u{ord(found[0]):04x}")) if found else None
+        surrogate = None if value.isascii() else _SURROGATE.search(value)
+        return ("", _Flaw("whole characters", f"the lone surrogate \\u{ord(surrogate[0]):04x}")) if surrogate else None
     if isinstance(value, _Flaw):
         return "", value
     if not isinstance(value, dict | list):

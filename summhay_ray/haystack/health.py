@@ -82,7 +82,7 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
     listed = [one for subtopic in raw["subtopics"] for one in subtopic["insights"]]
     texts = [str(one["insight"]) for one in listed]
     odd = [text for text in texts if looks_like_metadata(text)]
-    review, check = (found if isinstance(found := made.get(name), dict) else {} for name in ("review", "check"))
+    review, check = (record if isinstance(record := made.get(name), dict) else {} for name in ("review", "check"))
     return HaystackFacts(
         run=str(made.get("run", "")),
         insights=len(texts),
@@ -124,8 +124,8 @@ def health(
     unchecked = [name for name, facts in haystacks if facts and facts.checked < FEWEST_PAIRS]
     caveats = [f"the gold documents of {name}, of which people have checked fewer than {FEWEST_PAIRS}" for name in unchecked]
     if n_queries < FEWEST_QUERIES:
-        asked = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
-        limits.append(f"{asked} too few: with fewer than {FEWEST_QUERIES} no winner is named; ask more, or add haystacks")
+        queries = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
+        limits.append(f"{queries} too few: with fewer than {FEWEST_QUERIES} no winner is named; ask more, or add haystacks")
     if oracle is not None and oracle < LEAST_ORACLE and any(facts for _, facts in haystacks):
         what = f"with the gold documents alone (oracle) the best system has a joint score of {100 * oracle:.1f} %"
         limits.append(f"{what}: below {100 * LEAST_ORACLE:.0f} % no winner is named; look at the insights and the judge")

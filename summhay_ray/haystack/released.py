@@ -108,11 +108,6 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
     return released
 
 
-def _name(node: Node, key: str) -> str:
-    named = node.optional(key)
-    return named.text() if named else ""
-
-
 def _subtopics(nodes: list[Node], identity: str) -> tuple[Subtopic, ...]:
     seen: dict[str, str] = {}
     subtopics = []
@@ -121,7 +116,7 @@ def _subtopics(nodes: list[Node], identity: str) -> tuple[Subtopic, ...]:
             haystack_id=identity,
             subtopic_id=_unique(node.entry("subtopic_id"), seen),
             position=position,
-            name=_name(node, "subtopic_name"),
+            name=named.text() if (named := node.optional("subtopic_name")) else "",
             text=node.entry("subtopic").text(),
             query=node.entry("query").text(),
         )
@@ -143,9 +138,9 @@ def _insights(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> tuple[Insig
             subtopic_id=subtopic.subtopic_id,
             insight_id=_unique(item.entry("insight_id"), seen),
             position=position,
-            name=_name(item, "insight_name"),
+            name=named.text() if (named := item.optional("insight_name")) else "",
             text=item.entry("insight").text(),
-            importance=named.strip().lower() if isinstance(named := item.fields().get("importance"), str) else "",
+            importance=word.strip().lower() if isinstance(word := item.fields().get("importance"), str) else "",
         )
         for node, subtopic in zip(nodes, subtopics, strict=True)
         for position, item in enumerate(node.entry("insights").items("a list of insights"))
@@ -218,10 +213,10 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     """Warnings: insights in no document, odd importance, moved documents, duplicate insights, subtopics without insights."""
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
-        for insight_id, numbers in haystack.gold().items()
+        for insight_id, numbers in haystack.gold.items()
         if numbers == frozenset()
     ]
-    unknown = sum(numbers is None for numbers in haystack.gold().values())
+    unknown = sum(numbers is None for numbers in haystack.gold.values())
     if not haystack.contained:
         lines.append("no document holds an insight: coverage is scored; citations and joint are not")
     elif unknown:

@@ -294,18 +294,18 @@ def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> l
         if excess.token_margin > margins.get(excess.model, 1.0):
             by_model.setdefault(excess.model, []).append(excess)
     totals = []
-    for model, found in sorted(by_model.items()):
-        largest = max(excess.token_margin for excess in found)
+    for model, own in sorted(by_model.items()):
+        largest = max(excess.token_margin for excess in own)
         totals.append(
             ExcessTotals(
                 model=model,
-                answers=len(found),
-                claimed_tokens=sum(excess.claimed_tokens for excess in found),
-                charged_tokens=sum(excess.charged_tokens for excess in found),
-                claimed_usd=sum(excess.claimed_micros for excess in found) / MICROS,
-                charged_usd=sum(excess.charged_micros for excess in found) / MICROS,
+                answers=len(own),
+                claimed_tokens=sum(excess.claimed_tokens for excess in own),
+                charged_tokens=sum(excess.charged_tokens for excess in own),
+                claimed_usd=sum(excess.claimed_micros for excess in own) / MICROS,
+                charged_usd=sum(excess.charged_micros for excess in own) / MICROS,
                 token_margin=suggested_margin(largest),
-                stopped=largest > FAR * margins.get(model, 1.0) or len(found) >= MOST_EXCESSES,
+                stopped=largest > FAR * margins.get(model, 1.0) or len(own) >= MOST_EXCESSES,
             )
         )
     return totals

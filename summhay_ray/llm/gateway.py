@@ -16,6 +16,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -70,14 +71,12 @@ Transport: TypeAlias = "DirectTransport | LitellmTransport | LocalTransport"
 closes all connections."""
 
 
+@dataclass(eq=False)
 class Transports:
-    """One transport of each needed kind, since importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
+    """One transport of each needed kind, since importing their libraries takes seconds."""
 
-    def __init__(
-        self, local: Mapping[str, LocalModel] | None = None, count: Callable[[Mapping[str, int]], None] = lambda _: None
-    ) -> None:
-        self.local = LocalTransport(local or {}, count)
-        self._made: dict[str, Transport] = {}
+    local: LocalTransport = field(default_factory=LocalTransport)
+    _made: dict[str, Transport] = field(default_factory=dict, init=False)
 
     def of(self, settings: ModelSettings, task: Task) -> Transport:
         """The transport for a task of a model."""
@@ -147,7 +146,7 @@ class Gateway:
         log: LogWriter,
         run: str,
         evicted: Callable[[], None] | None = None,
-        local: Mapping[str, LocalModel] | None = None,
+        local: Mapping[str, LocalModel] = MappingProxyType({}),
         count: Callable[[Mapping[str, int]], None] = lambda _: None,
         computes: bool = False,
     ) -> None:
@@ -155,7 +154,7 @@ class Gateway:
         self._files = files
         self._log = log
         self._run = run
-        self._transports = Transports(local, count)
+        self._transports = Transports(LocalTransport(local, count))
         trip_every_s = COMPUTING_TRIP_EVERY_S if computes else TRIP_EVERY_S
         self._client = LedgerClient(port, evicted, self._transports.local.generation.stop, trip_every_s)
         self._prefixes = PrefixGate()

@@ -181,11 +181,11 @@ def known_secrets(named: Iterable[str] = ()) -> Secrets:
             values.update(_credentials(_content(value)))
         elif _SECRET_NAME.search(name):
             values.update(filter(_RANDOM.fullmatch, [value.strip(), _content(value) if name != variable else ""]))
-        elif name.lower() in ("http_proxy", "https_proxy", "all_proxy") and (found := _PROXY.match(value)):
+        elif name.lower() in ("http_proxy", "https_proxy", "all_proxy") and (login := _PROXY.match(value)):
             # The password, and the form in which it is sent.
-            user, password = map(unquote, found.groups())
+            user, password = map(unquote, login.groups())
             sent = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogateescape")).decode("ascii")
-            values.update((found[2], password, sent))
+            values.update((login[2], password, sent))
     return Secrets(values)
 
 

@@ -124,7 +124,7 @@ class Ledger:
     def stop(self, now: float) -> None:
         """Grant no more calls that cost money, and make the workers send none. `now`: see `snapshot`."""
         self._stopping, self._driver_heard = True, now
-        self._touch_all()
+        self._touch(self.membership.heard)
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
         """Evict a dying worker. `fetched`: the log's records that the index lacks, including all that the worker wrote."""
@@ -355,7 +355,7 @@ class Ledger:
         elif done.limited:
             model.pacer.round_of_429s(now)
         if done.limited or done.pause_s is not None:
-            self._touch_all()
+            self._touch(self.membership.heard)
         model.reached |= done.location is not None or (done.sent and not done.unreached)
         if done.stop or (self._probing and not model.reached and done.unreached and not done.again):
             self._stop(done.model, done.stop or done.unreached or ("", ""))
@@ -372,7 +372,7 @@ class Ledger:
         for worker in list(model.queues):
             for claim in self._withdraw(model.drop(worker)):
                 self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
-        self._touch_all()
+        self._touch(self.membership.heard)
 
     def _end_flight(self, key: str, *, sent: bool = True) -> None:
         """End a flight. If nothing was sent, it does not count towards the limits."""
@@ -406,17 +406,12 @@ class Ledger:
 
     def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
         self._outbox.setdefault(worker, []).append((claim, grant))
-        self._touch(worker)
+        self._touch([worker])
 
-    def _touch(self, worker: str) -> None:
-        """Note that a worker has news."""
-        if worker not in self.touched:
-            self.touched.add(worker)
-            self.to_wake.append(worker)
-
-    def _touch_all(self) -> None:
-        for worker in self.membership.heard:
-            self._touch(worker)
+    def _touch(self, workers: Iterable[str]) -> None:
+        """Note that these workers have news."""
+        self.to_wake += [worker for worker in workers if worker not in self.touched]
+        self.touched.update(workers)
 
     def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""

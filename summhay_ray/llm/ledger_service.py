@@ -57,7 +57,9 @@ class LedgerService:
         """Process a worker's message, and return its news."""
         now = time.monotonic()
         self.ledger.take(worker, message, now)
-        return self._collect(worker, now)
+        news = self.ledger.collect(worker, now)
+        self._ring(now)
+        return news
 
     async def listen(self, worker: str) -> News:
         """Return the worker's news once there is some, or after `listen_s`."""
@@ -71,9 +73,6 @@ class LedgerService:
         now = time.monotonic()
         if worker not in self.ledger.touched:
             self.ledger.tend(now)
-        return self._collect(worker, now)
-
-    def _collect(self, worker: str, now: float) -> News:
         news = self.ledger.collect(worker, now)
         self._ring(now)
         return news

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar, Protocol, runtime_checkable
 
 from summhay_ray.llm.model_settings import ModelSettings
@@ -238,7 +239,11 @@ class LocalTransport:
     `models` are by full name, or by `provider/` for a family. `count` adds to the run's counters.
     """
 
-    def __init__(self, models: Mapping[str, LocalModel], count: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, LocalModel] = MappingProxyType({}),
+        count: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> None:
         self._models = models
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
         self.generation = GenerationThread(count, _as_transport_error)
@@ -267,9 +272,9 @@ class LocalTransport:
 def _answer_alone(model: LocalModel, request: Request) -> Reply:
     # A model that does not read the sampling parameters must not see them: its answer may not depend on them.
     reads = getattr(model, "reads_sampling", False)
-    asked = request if reads else Request(request.model, request.messages, lookup=request.lookup)
+    question = request if reads else Request(request.model, request.messages, lookup=request.lookup)
     try:
-        text = model.answer(asked)
+        text = model.answer(question)
     # Users may write models: an unexpected error fails only the row.
     except Exception as error:
         raise _as_transport_error(error) from error

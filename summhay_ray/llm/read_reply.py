@@ -362,10 +362,19 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
     # A key of a repeated or failed attempt begins with that of the request.
     known |= {"key": record["key"].partition("/")[0], "further_texts": tuple(record.get("further_texts", ()))}
     raw = RawAnswer(**known)
+    outcome: Outcome[RawAnswer] = Answer(raw, raw.key, raw.attempts, raw.usd_micros)
+    # Earlier versions stored the provider's word.
+    end = finish_reason_of(raw.finish_reason)
     if record.get("flaw"):
         message = f"{record['flaw']}; mend the service and run again, and it is asked anew"
-        return Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True), raw
-    return outcome_of(raw), raw
+        outcome = Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True)
+    elif end == "content_filter":
+        outcome = Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
+    elif end == "refusal":
+        outcome = Refusal("refusal", "the model refused to answer", raw.key, raw.attempts, raw.usd_micros)
+    elif not any(text.strip() for text in raw.texts):
+        outcome = Malformed("empty_answer", "the model answered with nothing", raw.key, raw.attempts, raw.usd_micros)
+    return outcome, raw
 
 
 def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
@@ -378,16 +387,3 @@ def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> 
         if not request.inputs or is_usable(request, raw.text, dimensions):
             return outcome, raw
     return None
-
-
-def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
-    """The outcome of a raw answer before anything is parsed: an answer, a refusal, or malformed if it is empty."""
-    # Earlier versions stored the provider's word.
-    end = finish_reason_of(raw.finish_reason)
-    if end == "content_filter":
-        return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
-    if end == "refusal":
-        return Refusal("refusal", "the model refused to answer", raw.key, raw.attempts, raw.usd_micros)
-    if not any(text.strip() for text in raw.texts):
-        return Malformed("empty_answer", "the model answered with nothing", raw.key, raw.attempts, raw.usd_micros)
-    return Answer(raw, raw.key, raw.attempts, raw.usd_micros)

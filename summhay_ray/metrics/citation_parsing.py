@@ -125,11 +125,8 @@ class Citations:
     groups: tuple[Group, ...] = ()
     unread: tuple[str, ...] = ()
     """Brackets that look like a citation but were not read, as in the text."""
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Members that look like an id but belong to no document."""
-        return tuple(one for group in self.groups for one in group.members if isinstance(one, str))
+    unknown: tuple[str, ...] = ()
+    """Members that look like an id but belong to no document."""
 
 
 def read_citations(text: str, ids: Mapping[str, int] | None = None) -> Citations:
@@ -152,9 +149,9 @@ def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...
     here it separates them. `default`: see `read_citations`; an unknown id becomes a number above 2 * 10**18.
     """
     if compat == "default":
-        found = read_citations(bullet)
-        strangers = {2 * 10**_LONGEST + zlib.crc32(name.encode("utf-8", "replace")) for name in found.unknown}
-        return (*found.numbers, *sorted(strangers)) if strangers else found.numbers
+        citations = read_citations(bullet)
+        strangers = {2 * 10**_LONGEST + zlib.crc32(name.encode("utf-8", "replace")) for name in citations.unknown}
+        return (*citations.numbers, *sorted(strangers)) if strangers else citations.numbers
     brackets = _RELEASE_BRACKET.findall(bullet)
     return tuple(sorted({_number(digits) for inside in brackets for digits in _DIGITS.findall(inside)}))
 
@@ -210,8 +207,9 @@ def _read(text: str, ids: Mapping[str, int]) -> Citations:
     if not all(group.loose for group in groups):
         groups = [group for group in groups if not group.loose]
         unread = [one for one in unread if not _SHORT.fullmatch(one.translate(_ASCII).strip("() "))]
-    numbers = {one for group in groups for one in group.members if isinstance(one, int)}
-    return Citations(tuple(sorted(numbers)), tuple(groups), tuple(unread))
+    members = [one for group in groups for one in group.members]
+    numbers, unknown = {one for one in members if isinstance(one, int)}, tuple(one for one in members if isinstance(one, str))
+    return Citations(tuple(sorted(numbers)), tuple(groups), tuple(unread), unknown)
 
 
 def _single(group: Group) -> bool:
@@ -245,18 +243,18 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
         if "-" in short[0] or not listed or not re.search(r"\w", text[max(0, begin - 100) : begin].rpartition("\n")[2]):
             # It may be the number of a list entry, an age, a result, or a citation.
             return text[match.start() : end]
-    found = list(_members(bare, ids, room, enclosed and not (labelled or short)))
-    if not found and match["link"]:
+    entries = list(_members(bare, ids, room, enclosed and not (labelled or short)))
+    if not entries and match["link"]:
         target = match["link"][1:-1].removeprefix("#").removeprefix("./")
-        found = [(ids[target], 1, 0)] if target in ids else []
-    if any(isinstance(member, int) for member, _, _ in found):
-        members = tuple(member for member, _, _ in found)
-        return Group(begin, end, members, sum(by_id for _, by_id, _ in found), sum(ranges for _, _, ranges in found), loose)
+        entries = [(ids[target], 1, 0)] if target in ids else []
+    if any(isinstance(member, int) for member, _, _ in entries):
+        members = tuple(member for member, _, _ in entries)
+        return Group(begin, end, members, sum(by_id for _, by_id, _ in entries), sum(ranges for _, _, ranges in entries), loose)
     looks_alike: object
     if enclosed:
         looks_alike = _FILE.search(bare) or (labelled and re.fullmatch(r"\S*\d\S*", bare[labelled.end() :].strip()))
     else:
-        looks_alike = found or re.search(r"\d", inside) or (re.search(_LABEL, inside, re.IGNORECASE) and len(inside) < 80)
+        looks_alike = entries or re.search(r"\d", inside) or (re.search(_LABEL, inside, re.IGNORECASE) and len(inside) < 80)
     return match[0] if kind != "raised" and looks_alike else ""
 
 
@@ -267,7 +265,7 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
     if whole in ids:
         yield ids[whole], 1, 0
         return
-    found: list[tuple[int | str, int, int]] = []
+    pieces: list[tuple[int | str, int, int]] = []
     odd = False
     for segment in re.split(r"[;；]", whole):
         if titled := _TITLED.fullmatch(segment.translate(_ASCII)):
@@ -278,20 +276,20 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
                 # An id, possibly with a place in the document: `a.txt:3`.
                 name = next((one for one in (piece.strip(_QUOTES), bare, re.split("[#:]", bare)[0]) if one in ids), None)
                 if name is not None:
-                    found.append((ids[name], 1, 0))
+                    pieces.append((ids[name], 1, 0))
                 elif not ids_alone and _NUMBERS.fullmatch(bare):
                     for first, last in _PIECE.findall(bare):
                         between, room = _range(_number(first), _number(last or first), room)
-                        found += [(number, 0, int(bool(last) and place == 0)) for place, number in enumerate(between)]
+                        pieces += [(number, 0, int(bool(last) and place == 0)) for place, number in enumerate(between)]
                 elif _LIKE_AN_ID.fullmatch(bare) or re.fullmatch(r"[^\s\d]+", bare):
                     odd |= not _LIKE_AN_ID.fullmatch(bare)
-                    found.append((bare, 0, 0))
+                    pieces.append((bare, 0, 0))
                 elif bare:
                     return
     # A word before a year does not make a citation: `[Smith, 2020]`.
-    cited = [member for member, by_id, _ in found if by_id or (isinstance(member, int) and member < _YEARS)]
-    if (cited or not odd) and not (ids_alone and any(isinstance(one, str) and not _FILE.fullmatch(one) for one, _, _ in found)):
-        yield from found
+    cited = [member for member, by_id, _ in pieces if by_id or (isinstance(member, int) and member < _YEARS)]
+    if (cited or not odd) and not (ids_alone and any(isinstance(one, str) and not _FILE.fullmatch(one) for one, _, _ in pieces)):
+        yield from pieces
 
 
 def _range(first: int, last: int, room: int) -> tuple[list[int], int]:

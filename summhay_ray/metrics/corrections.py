@@ -45,8 +45,8 @@ def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
     known = list(biases)
     exact = next((bias for bias in known if bias.judge == judge), None)
     patterns = [(bias, name) for bias in known for name in bias.names]
-    found = (bias for bias, name in patterns if judge == name or (" " not in judge and fnmatchcase(judge, name)))
-    return exact or next(found, None)
+    matches = (bias for bias, name in patterns if judge == name or (" " not in judge and fnmatchcase(judge, name)))
+    return exact or next(matches, None)
 
 
 def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:

@@ -194,6 +194,6 @@ def score_columns(
     ).with_columns(pl.all().cast(pl.Int64).fill_null(0))
     values = pl.DataFrame(figures(plain["coverage"].to_numpy(), *counts.to_numpy().T)).cast(pl.Float64)
     places = plain.select("summary", "judgment", cites=covered & documents.is_not_null(), known=documents.is_not_null())
-    shown = pl.when("cites").then(pl.col(CITATION_VALUES)).name.keep()
-    scored = pl.concat([places, values], how="horizontal").with_columns(shown, joint=pl.when("known").then("joint"))
+    citations = pl.when("cites").then(pl.col(CITATION_VALUES)).name.keep()
+    scored = pl.concat([places, values], how="horizontal").with_columns(citations, joint=pl.when("known").then("joint"))
     return scored.drop("cites", "known"), unusual

@@ -60,8 +60,8 @@ class Observed:
     @property
     def incomplete(self) -> NDArray[np.bool_]:
         """(systems): whether each lacks more than INCOMPLETE."""
-        found: NDArray[np.bool_] = self.missing > INCOMPLETE + _TIE
-        return found
+        flags: NDArray[np.bool_] = self.missing > INCOMPLETE + _TIE
+        return flags
 
 
 class Paired:
@@ -106,13 +106,13 @@ class Paired:
         from scipy import special
 
         places, n = np.array(pairs).reshape(-1, 2), observed.values.shape[1]
-        found = self._fit(observed.values, places, extra)
+        columns = self._fit(observed.values, places, extra)
         lacking = (observed.missing > LITTLE + _TIE)[places].any(axis=1)
         # The cases: the observed values and, if a side lacks values, the missing ones at their worst for A, and for B.
-        cases, bounds = [found], np.hstack([observed.least, observed.most])
+        cases, bounds = [columns], np.hstack([observed.least, observed.most])
         for shift in ([0, n], [n, 0]) if lacking.any() else ():
             worst = self._fit(bounds, places + shift, extra)
-            cases.append({name: np.where(lacking, worst[name], found[name]) for name in ("difference", "se", "freedom", "p")})
+            cases.append({name: np.where(lacking, worst[name], columns[name]) for name in ("difference", "se", "freedom", "p")})
         differences, p = (np.array([case[name] for case in cases]) for name in ("difference", "p"))
         one_sided = (differences > 0).all(axis=0) | (differences < 0).all(axis=0)
         p = np.where(one_sided | np.isnan(p).any(axis=0), p.max(axis=0), 1.0)
@@ -125,18 +125,18 @@ class Paired:
         least = LEVEL / np.maximum(1, n_pairs)
         wide = np.where((adjusted < LEVEL) & (p >= least), level, least)
         reach = np.array([-special.stdtrit(case["freedom"], wide / 2) * case["se"] for case in cases])
-        found |= {
-            "difference": np.clip(found["difference"], -most, most),
+        columns |= {
+            "difference": np.clip(columns["difference"], -most, most),
             "worst_low": np.where(lacking, differences[1 % len(cases)], np.nan),
             "worst_high": np.where(lacking, differences[-1], np.nan),
             "low": np.maximum((differences - reach).min(axis=0), -most),
             "high": np.minimum((differences + reach).max(axis=0), most),
             "p_adjusted": adjusted,
             "n_pairs": n_pairs,
-            "detectable": found["se"] * _detectable(found["freedom"], level),
-            "queries_needed": _needed(found, level),
+            "detectable": columns["se"] * _detectable(columns["freedom"], level),
+            "queries_needed": _needed(columns, level),
         }
-        given = pl.DataFrame(found).fill_nan(None).with_columns(pl.col("queries_needed").cast(pl.Int64))
+        given = pl.DataFrame(columns).fill_nan(None).with_columns(pl.col("queries_needed").cast(pl.Int64))
         return given.select(
             *("n_queries", "n_haystacks", pl.lit(self.over).alias("over"), "a", "b", "difference", "worst_low", "worst_high"),
             *("low", "high", "se", "p", "p_adjusted", "n_pairs", "effect", "wins", "ties", "losses", "freedom", "detectable"),
@@ -150,13 +150,13 @@ class Paired:
         step, ordered = max(1, _CELLS // max(1, len(values))), values[self._order]
         with np.errstate(invalid="ignore", divide="ignore"):
             parts = [self._moments(*ordered[:, pairs[at : at + step].T].swapaxes(0, 1)) for at in range(0, len(pairs), step)]
-            found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            se, size = found["se"], np.abs(found["difference"])
+            columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            se, size = columns["se"], np.abs(columns["difference"])
             # If all differences are equal, add a query without a difference, so that the spread is not 0.
-            se = np.hypot(np.where(se <= _TIE, size / found["n_queries"], se), 0.0 if extra is None else extra)
-            found["se"] = np.where(se > _TIE, se, np.nan)
-            found["p"] = 2 * special.stdtr(found["freedom"], -size / found["se"])
-        return found
+            se = np.hypot(np.where(se <= _TIE, size / columns["n_queries"], se), 0.0 if extra is None else extra)
+            columns["se"] = np.where(se > _TIE, se, np.nan)
+            columns["p"] = 2 * special.stdtr(columns["freedom"], -size / columns["se"])
+        return columns
 
     def _moments(self, a: Floats, b: Floats) -> dict[str, Any]:
         """Means, differences and standard errors of pairs: (queries, pairs), in the order of strata and haystacks."""
@@ -175,9 +175,9 @@ class Paired:
             se = np.where(n_haystacks > 1, np.maximum(se, np.sqrt(squares.sum(axis=0)) / n), np.nan)
             freedom = np.where(np.isnan(se), 0.0, clusters)
         wins, losses = ((side > _TIE).sum(axis=0) for side in (apart, -apart))
-        found = {"n_queries": n, "n_haystacks": n_haystacks, "a": means[0], "b": means[1], "difference": difference}
-        found |= {"effect": difference / np.where(spread > _TIE, spread, np.nan), "se": se, "freedom": freedom}
-        return found | {"wins": wins, "ties": n - wins - losses, "losses": losses}
+        columns = {"n_queries": n, "n_haystacks": n_haystacks, "a": means[0], "b": means[1], "difference": difference}
+        columns |= {"effect": difference / np.where(spread > _TIE, spread, np.nan), "se": se, "freedom": freedom}
+        return columns | {"wins": wins, "ties": n - wins - losses, "losses": losses}
 
 
 def holm(p: Floats) -> tuple[Floats, Floats]:

@@ -310,11 +310,11 @@ def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, floa
     """Figure -> the mean over queries with every missing insight as 0. `totals`: counts and sums of each query; `means`: its
     figures."""
     scored, covered, graded = totals[:, : len(_COUNTS)].T
-    missing, found = np.maximum(0, n_expected - scored), {}
+    missing, floors = np.maximum(0, n_expected - scored), {}
     for place, name in enumerate(FIGURES):
         n = covered if name.startswith("citation") else scored
         # Without gold documents, a query has no citation figures and no joint.
         known = (n + missing > 0) & ((name == "coverage") | (graded > 0) | (scored == 0))
         shares = means[known, place] * n[known] / (n + missing)[known]
-        found[name] = float(shares.mean()) if known.any() and (name == "coverage" or graded.any() or not scored.any()) else None
-    return found
+        floors[name] = float(shares.mean()) if known.any() and (name == "coverage" or graded.any() or not scored.any()) else None
+    return floors

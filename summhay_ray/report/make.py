@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from summhay_ray import engine
-from summhay_ray.engine import Compat, ReadOptions, Section
+from summhay_ray.engine import Compat, Over, ReadOptions, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.face import card_svg, chart_data
 from summhay_ray.report.figures import FigureFormat, figure_bytes
@@ -118,7 +118,7 @@ def report(
     compat: Compat = "default",
     judge: str = "",
     labels: str = "",
-    over: Literal["queries", "haystacks"] | None = None,
+    over: Over | None = None,
 ) -> Report:
     """A report on the current state of the runs; later commits do not change it. `judge`, `labels`, `over`: see `ReadOptions`.
 

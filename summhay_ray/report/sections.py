@@ -62,18 +62,18 @@ def section_table(section: Section, most: int | None = None) -> TextTable | None
 
 def notes(section: Section) -> list[str]:
     """The notes below the table, the section's own notes first."""
-    found = list(section.notes)
+    lines = list(section.notes)
     if section.table is None:
-        return found
+        return lines
     if section.table.height and any(f"{name}_low" in section.table.columns for name in section.table.columns):
-        found.append(INTERVALS)
+        lines.append(INTERVALS)
     if any(is_too_few(row, name) for row in section.table.iter_rows(named=True) for name in section.table.columns):
-        found.append(NO_INTERVAL)
+        lines.append(NO_INTERVAL)
     if any(has_missing(row) for row in section.table.iter_rows(named=True)):
-        found.append(FEWER)
+        lines.append(FEWER)
         if any(name.endswith("_floor") for name in section.table.columns):
-            found.append(FLOORS)
-    return found
+            lines.append(FLOORS)
+    return lines
 
 
 def names(sections: Iterable[Section]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from summhay_ray import plugins
 from summhay_ray.retrieve.base import BadRanking, Models, Ranked, by_score, rank_all, rankings, run_now
-from summhay_ray.retrieve.baselines import Errors, Nothing, Oracle
+from summhay_ray.retrieve.baselines import Errors, Nothing, Oracle, Released
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir, read_beir_qrels
 from summhay_ray.retrieve.combined import RERANK3, Fuse, Method, Rerank
 from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of
@@ -106,6 +106,10 @@ def make(name: str, seed: int) -> Any:
         if head not in retrievers:
             raise plugins.unknown("retriever", head, retrievers)
         retriever_class = retrievers[head]
+        if argument and head != Released.name:
+            mends = {"bm25": "{bm25: split}", "rerank3": f"{{rerank: {argument}}}", "vector": f"{{embed: {argument}}}"}
+            mend = f"leave {f'/{argument}'!r} out" + (f", or write {mends[head]}" if head in mends else "")
+            raise plugins.UnknownName(f"retriever {head!r} takes nothing behind a slash; {mend}")
     with plugins.own_code(f"retriever {name!r} cannot be made", "its class is called with the argument and the seed"):
         return retriever_class(argument, seed)
 

@@ -154,23 +154,23 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
     """One checked ranking per query. Raises LookupError if the corpus lacks data that the retriever needs, and BadRanking for
     unknown or duplicate documents, infinite scores, or a wrong number of rankings."""
     if isinstance(retriever, ModelRetriever):
-        found: Any = await retriever.rank_with(models, queries, corpus)
+        rankings: Any = await retriever.rank_with(models, queries, corpus)
     elif isinstance(retriever, BatchRetriever):
-        found = retriever.rank_all(queries, corpus)
+        rankings = retriever.rank_all(queries, corpus)
     else:
         haystack = corpus.haystack
         known = {subtopic.subtopic_id: subtopic for subtopic in haystack.subtopics}
-        found = []
+        rankings = []
         for one in queries:
             subtopic = known.get(one.query_id) or Subtopic(corpus.corpus_id, one.query_id, 0, "", "", one.text)
-            found.append(retriever.rank(subtopic, haystack))
+            rankings.append(retriever.rank(subtopic, haystack))
     name = getattr(retriever, "name", "") or type(retriever).__name__
-    if not isinstance(found, list | tuple) or len(found) != len(queries):
-        given = f"{len(found)} rankings" if isinstance(found, list | tuple) else type(found).__name__
+    if not isinstance(rankings, list | tuple) or len(rankings) != len(queries):
+        given = f"{len(rankings)} rankings" if isinstance(rankings, list | tuple) else type(rankings).__name__
         raise BadRanking(
             f"retriever {name!r} gave {given} for {len(queries)} queries; expected a list with one ranking per query"
         )
-    return [_check(ranking, name, query, corpus) for ranking, query in zip(found, queries, strict=True)]
+    return [_check(ranking, name, query, corpus) for ranking, query in zip(rankings, queries, strict=True)]
 
 
 def _check(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ranked]:
@@ -180,7 +180,7 @@ def _check(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ra
     where = f"retriever {name!r}, query {query.query_id!r} of {corpus.name!r}"
     if not isinstance(ranking, list | tuple):
         raise BadRanking(f"{where}: gave {type(ranking).__name__}; expected a list of Ranked(number, score)")
-    n, found = len(corpus.texts), dict[int, Ranked]()
+    n, by_number = len(corpus.texts), dict[int, Ranked]()
     for place, one in enumerate(ranking, start=1):
         try:
             # A user-defined retriever may return numpy numbers.
@@ -189,12 +189,12 @@ def _check(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ra
             raise BadRanking(f"{where}: place {place} holds {one!r:.60}; expected Ranked(number, score)") from None
         if not 1 <= number <= n:
             raise BadRanking(f"{where}: ranks document {number} in place {place}; documents have the numbers 1 to {n}")
-        if number in found:
+        if number in by_number:
             raise BadRanking(f"{where}: ranks document {number} twice; rank each once")
         if not math.isfinite(score):
             raise BadRanking(f"{where}: document {number} has the score {score}; expected a finite number")
-        found[number] = one if type(one) is Ranked and type(one.number) is int else Ranked(number, score)
-    return list(found.values())
+        by_number[number] = one if type(one) is Ranked and type(one.number) is int else Ranked(number, score)
+    return list(by_number.values())
 
 
 def rankings(

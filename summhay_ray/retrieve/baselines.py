@@ -8,6 +8,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from summhay_ray.plugins import UnknownName, unknown
@@ -31,16 +32,15 @@ class OverCorpus:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class Plain(OverCorpus):
-    """Base of retrievers without an argument."""
+    """Base of retrievers without options."""
 
     name: ClassVar[str] = ""
     whole: ClassVar[bool] = False
 
-    def __init__(self, argument: str = "", seed: int = 0) -> None:
-        if argument:
-            raise UnknownName(f"retriever {self.name!r} takes nothing behind a slash; leave {f'/{argument}'!r} out")
-        self.seed = seed
+    argument: str = ""
+    seed: int = 0
 
 
 class Full(Plain):
@@ -84,6 +84,7 @@ class Random(Plain):
         return by_score(scores)
 
 
+@dataclass(eq=False)
 class Oracle(OverCorpus):
     """Retrieval's upper bound (section 5.1, "Orac"): each document's grade of relevance to the query; in a haystack, how many of
     the subtopic's insights it contains.
@@ -96,14 +97,16 @@ class Oracle(OverCorpus):
     name: ClassVar[str] = "oracle"
     whole: ClassVar[bool] = False
 
-    def __init__(self, argument: str = "", seed: int = 0, errors: str | None = None, share: float = 0.0) -> None:
-        if argument:
-            raise UnknownName(f"retriever 'oracle' takes nothing behind a slash; leave {f'/{argument}'!r} out")
-        if errors is not None and errors not in get_args(Errors):
-            raise unknown("kind of error of the oracle", errors, get_args(Errors))
-        if not 0 <= share <= 1:
-            raise UnknownName(f"retriever 'oracle': the share of errors is {share}; expected 0 to 1")
-        self.seed, self.errors, self.share = seed, errors, share
+    argument: str = ""
+    seed: int = 0
+    errors: str | None = None
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.errors is not None and self.errors not in get_args(Errors):
+            raise unknown("kind of error of the oracle", self.errors, get_args(Errors))
+        if not 0 <= self.share <= 1:
+            raise UnknownName(f"retriever 'oracle': the share of errors is {self.share}; expected 0 to 1")
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents, the most relevant first; irrelevant documents come last, in document order."""

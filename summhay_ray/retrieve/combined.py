@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from summhay_ray.encoders import Scoring
-from summhay_ray.plugins import UnknownName
 from summhay_ray.retrieve.base import Models, Ranked, by_score, rank_all
 from summhay_ray.retrieve.corpus import Corpus, Query
 
@@ -80,6 +79,4 @@ class Rerank3(Rerank):
     whole: ClassVar[bool] = False
 
     def __init__(self, argument: str = "", seed: int = 0) -> None:
-        if argument:
-            raise UnknownName(f"retriever 'rerank3' takes nothing behind a slash; write {{rerank: {argument}}} for another model")
         super().__init__(Scoring(RERANK3))

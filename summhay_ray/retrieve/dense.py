@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from summhay_ray.encoders import Encoding
-from summhay_ray.plugins import UnknownName
 from summhay_ray.retrieve.base import Models, Ranked, by_score
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.text import token_pieces
@@ -114,8 +113,6 @@ class Vector(Embed):
     whole: ClassVar[bool] = False
 
     def __init__(self, argument: str = "", seed: int = 0) -> None:
-        if argument:
-            raise UnknownName(f"retriever 'vector' takes nothing behind a slash; write {{embed: {argument}}} for another model")
         super().__init__(Dense(Encoding(MPNET)))
 
 
@@ -132,8 +129,6 @@ class Longe:
     ORIGINAL: ClassVar[int] = 512
 
     def __init__(self, argument: str = "", seed: int = 0, encoding: Encoding | None = None) -> None:
-        if argument:
-            raise UnknownName(f"retriever 'longe' takes nothing behind a slash; leave {f'/{argument}'!r} out")
         given = encoding or Encoding(self.MODEL)
         self.stretched, self.plain = replace(given, positions="stretched"), replace(given, positions="plain")
 

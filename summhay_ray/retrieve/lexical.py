@@ -251,11 +251,6 @@ class Bm25(OfWords):
     whole: ClassVar[bool] = False
 
     def __init__(self, argument: str = "", seed: int = 0, tokenization: str = "words") -> None:
-        if argument:
-            raise UnknownName(
-                f"retriever 'bm25' takes nothing behind a slash; leave {f'/{argument}'!r} out, or write {{bm25: split}}, "
-                "{bm25: words}, {bm25: stems} or {bm25: wordnet}"
-            )
         if tokenization not in get_args(Tokenization):
             raise unknown("tokenization of bm25", tokenization, get_args(Tokenization))
         if tokenization == "wordnet":

@@ -309,11 +309,11 @@ def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
     start, last, view = 0, content.rfind(b"\n"), memoryview(content)
     while start <= last:
         head = body = end = 0
-        if (found := _START.match(content, start)) is not None:
-            head = found.end()
-            body = head + int(found[2])
-            end = body + int(found[3])
-        if found is None or end > last or b"%08x" % zlib.crc32(view[head:end]) != found[1]:
+        if (sizes := _START.match(content, start)) is not None:
+            head = sizes.end()
+            body = head + int(sizes[2])
+            end = body + int(sizes[3])
+        if sizes is None or end > last or b"%08x" % zlib.crc32(view[head:end]) != sizes[1]:
             head, body, end = 0, 0, content.index(b"\n", start)
         yield start, head, body, end + 1
         start = end + 1

@@ -110,7 +110,7 @@ class BatchRecords:
         """The batches, from the oldest on. Raises DamagedRecord."""
         names = {name.rpartition("/")[2] for name in self._files.names(self._folder, ".json")}
         tokens = [name.removesuffix(".json") for name in names if name.count(".") == 1]
-        found = []
+        records = []
         for token in tokens:
             is_over = f"{token}.end.json" in names
             if is_over and only_open:
@@ -120,8 +120,8 @@ class BatchRecords:
                 raise self._damaged(f"{token}.json")
             sent = self._read(f"{token}.id.json", _Sent)["id"] if f"{token}.id.json" in names else ""
             end: Mapping[str, Any] = self._read(f"{token}.end.json", _End) if is_over else {}
-            found.append(BatchRecord(**body, id=sent, **end))
-        return sorted(found, key=lambda record: (record.began, record.token))
+            records.append(BatchRecord(**body, id=sent, **end))
+        return sorted(records, key=lambda record: (record.began, record.token))
 
     def counts(self) -> dict[str, Any] | None:
         """Numbers of batches: `submitted`, `in_progress` and `done`; of `requests` in those in progress, and of `answered` ones

@@ -166,9 +166,9 @@ class LocalFiles:
         """The files directly in `folder`, including unfinished ones (`.NAME.part`). `deep`: also those in folders below it."""
         folders = [folder]
         while folders:
-            for name, found in self._scan(folders.pop()):
-                if stat.S_ISREG(found.st_mode):
-                    yield Entry(name, found.st_size, found.st_mtime)
+            for name, state in self._scan(folders.pop()):
+                if stat.S_ISREG(state.st_mode):
+                    yield Entry(name, state.st_size, state.st_mtime)
                 elif deep:
                     folders.append(name)
 
@@ -179,8 +179,8 @@ class LocalFiles:
         Raises DamagedRecord for anything else.
         """
         try:
-            with os.scandir(self.path(folder)) as found:
-                entries = [entry for entry in found if is_plain(entry.name)]
+            with os.scandir(self.path(folder)) as listing:
+                entries = [entry for entry in listing if is_plain(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return
         for entry in entries:

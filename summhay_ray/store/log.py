@@ -103,7 +103,7 @@ class LogIndex:
             if entry.size > self._read_to.get(entry.name, 0) and (name.merge in merged) == (name.suffix == "merged")
         ]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            return tuple(news for found in pool.map(lambda one: [*self._read(one[0], one[1], with_keys)], new) for news in found)
+            return tuple(news for some in pool.map(lambda one: [*self._read(one[0], one[1], with_keys)], new) for news in some)
 
     def take(self, fetched: Fetched) -> None:
         """Add the result of `fetch` to the index."""

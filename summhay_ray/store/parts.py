@@ -171,22 +171,22 @@ class PartFiles:
         too."""
         there, wrong = sorted(entry.name for entry in self.existing()), {}
         for table, part in parts.tables.items():
-            shown, hidden = self.names(table, part.name)
-            found = [name for name in there if name.startswith(f"{self.tables_folder}/{table}/")]
-            if found != [shown] or hidden in there:
-                wrong[table] = found
+            in_table, apart = self.names(table, part.name)
+            files = [name for name in there if name.startswith(f"{self.tables_folder}/{table}/")]
+            if files != [in_table] or apart in there:
+                wrong[table] = files
         return wrong
 
     def show(self, parts: Parts) -> None:
         """Make the folder of each table hold the file of its part and no other file."""
         for table, names in self.misplaced(parts).items():
             part = parts.tables[table]
-            shown, hidden = self.names(table, part.name)
+            in_table, apart = self.names(table, part.name)
             for name in names:
-                if name != shown:
+                if name != in_table:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            # If both files exist, the hidden one was written later.
-            self.files.move(hidden, shown)
+            # If both files exist, the one apart was written later.
+            self.files.move(apart, in_table)
 
 
 def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:
@@ -196,11 +196,11 @@ def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[
     """
     if not finished:
         raise ValueError("there is one unit at least")
-    kept: dict[str, Finished] = {}
+    by_name: dict[str, Finished] = {}
     for unit in finished:
-        if unit.unit not in kept or not unit.retry or kept[unit.unit].retry:
-            kept[unit.unit] = unit
-    units = [kept[name] for name in sorted(kept)]
+        if unit.unit not in by_name or not unit.retry or by_name[unit.unit].retry:
+            by_name[unit.unit] = unit
+    units = [by_name[name] for name in sorted(by_name)]
     listed = pl.DataFrame(
         {"kind": [kind] * len(units), "unit": [unit.unit for unit in units], "retry": [unit.retry for unit in units]}
     )

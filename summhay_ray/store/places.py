@@ -65,16 +65,16 @@ class Places(MutableMapping[str, Location]):
     _names: list[str] = field(default_factory=list)
     _deleted: int = 0
 
-    def add(self, found: Iterable[NewPlaces]) -> list[tuple[str, Location]]:
+    def add(self, places: Iterable[NewPlaces]) -> list[tuple[str, Location]]:
         """Add places; the first place of a key stays. Returns the others."""
-        found, further = list(found), list[tuple[str, Location]]()
-        for new in found:
+        places, further = list(places), list[tuple[str, Location]]()
+        for new in places:
             new.rows["place"]["file"] = self._number(new.name)
-        pairs = [pair for new in found for pair in new.others]
-        if sum(len(new.rows) for new in found) > MOST_RECENT:
-            further += self._merge([new.rows for new in found])
+        pairs = [pair for new in places for pair in new.others]
+        if sum(len(new.rows) for new in places) > MOST_RECENT:
+            further += self._merge([new.rows for new in places])
         else:
-            pairs += [pair for new in found for pair in map(self._pair, new.rows["key"], new.rows["place"])]
+            pairs += [pair for new in places for pair in map(self._pair, new.rows["key"], new.rows["place"])]
         for key, location in pairs:
             if self.setdefault(key, location) != location:
                 further.append((key, location))

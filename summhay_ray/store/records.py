@@ -78,9 +78,9 @@ def read_checked(content: bytes, kind: type[T], *, hashed: bool = True) -> T | N
 
 
 def _without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(fields)) < len(fields):
+    if len(record := dict(fields)) < len(fields):
         raise ValueError("a field is there twice")
-    return found
+    return record
 
 
 def _json(body: Mapping[str, Any], indent: int | None = None) -> bytes:
@@ -113,8 +113,8 @@ class Chain(Generic[T]):
         """The numbers of the existing records, sorted."""
         names = list(self.files.names(self.folder, ".json"))
         stems = [name.rpartition("/")[2].removesuffix(".json") for name in names]
-        found = [(int(stem), name) for stem, name in zip(stems, names, strict=True) if stem.isdecimal()]
-        return sorted(number for number, name in found if name == self.name(number))
+        numbers = [(int(stem), name) for stem, name in zip(stems, names, strict=True) if stem.isdecimal()]
+        return sorted(number for number, name in numbers if name == self.name(number))
 
     def latest(self) -> int:
         """The number of the newest record, 0 if there is none. Reads no record."""

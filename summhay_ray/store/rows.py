@@ -9,7 +9,7 @@ import functools
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -30,6 +30,15 @@ Streams = Sequence[tuple[int, Stream]]
 """(The number of its first row, its content) for each part of a table."""
 
 
+class Units(NamedTuple):
+    """The units of a manifest's parts."""
+
+    valid: pl.DataFrame
+    """The valid units, without repetition, sorted by kind and name."""
+    listed: pl.DataFrame
+    """All units, in the order of the parts, with their lists of rows and `_rank`, which is null if the rows are superseded."""
+
+
 @dataclasses.dataclass(eq=False)
 class Reader:
     """Reads some tables of a manifest's parts: without repeated rows, sorted by key, without rows of superseded units.
@@ -46,14 +55,9 @@ class Reader:
     without: pl.DataFrame | None = None
     """Kinds and names of units to leave out."""
 
-    def units(self) -> pl.DataFrame:
-        """The valid units, without repetition, sorted by kind and name."""
-        return self._list_units[0]
-
     @functools.cached_property
-    def _list_units(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The valid units, sorted; and the units of all parts with their lists of rows and `_rank`, which is null if the rows are
-        superseded: a success beats a failure, then the last part wins."""
+    def units(self) -> Units:
+        """The units of all parts: a success beats a failure, then the last part wins."""
         lists = []
         for place, parts in enumerate(self.parts):
             starts = {table + ROWS: self._starts(table)[place] for table in self.tables if table in parts.tables}
@@ -67,7 +71,7 @@ class Reader:
         if self.without is not None:
             won = won.join(self.without, on=["kind", "unit"], how="anti", maintain_order="left")
         ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["_at"], range(won.height))
-        return won.drop("_at"), listed.with_columns(_rank=ranks)
+        return Units(won.drop("_at"), listed.with_columns(_rank=ranks))
 
     def _starts(self, table: str) -> list[int]:
         """The number of the table's first row in each part, followed by the total number of rows."""
@@ -76,7 +80,7 @@ class Reader:
 
     def owners(self, table: str) -> pl.DataFrame:
         """The unit (`_rank`) of each row (`_row`) of a table; a row may belong to several units."""
-        listed, name = self._list_units[1], table + ROWS
+        listed, name = self.units.listed, table + ROWS
         if name not in listed.columns:
             return _NO_OWNERS
         owners = listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
@@ -91,7 +95,7 @@ class Reader:
         if not found:
             return _NO_UNITS
         owners = self.owners(table).filter(pl.col("_row").is_in(pl.concat(found).implode()))
-        return self.units()[owners["_rank"].unique()]
+        return self.units.valid[owners["_rank"].unique()]
 
     def table(
         self, table: str, units: Sequence[str] | None = None, unit: str = "", between: tuple[Any, Any] | None = None
@@ -104,10 +108,10 @@ class Reader:
         with self._open(table) as streams:
             if len(self.parts) == 1 and units is None and not unit:
                 return _scan(streams[0][1], keep).select(columns.schema.names).collect() if streams else columns.frame([])
-            found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table, units), keep)]
+            frames = [rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table, units), keep)]
         if unit:
-            found = [rows.with_columns(self.units()["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
-        return columns.frame(found, *filter(None, [unit]))
+            frames = [rows.with_columns(self.units.valid["unit"].gather(rows["_rank"]).alias(unit)) for rows in frames]
+        return columns.frame(frames, *filter(None, [unit]))
 
     def pieces(self, table: str) -> Iterator[pl.DataFrame]:
         """A table in consecutive pieces; little more than one is in memory. Rows with the same value in the first key column are
@@ -120,9 +124,9 @@ class Reader:
                     stream.seek(0)
                     metadata = pq.read_metadata(stream)
                     column = metadata.schema.names.index(name)
-                    found = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
+                    bounds = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
                     # The statistics lack very long keys.
-                    for keep in _ranges_from(name, (one.min for one in found if one is not None and one.has_min_max)):
+                    for keep in _ranges_from(name, (one.min for one in bounds if one is not None and one.has_min_max)):
                         yield _scan(stream, keep).select(columns.schema.names).collect()
         else:
             for rows in self.sorted_pieces(table):
@@ -143,13 +147,13 @@ class Reader:
                 sample = pl.concat(ordered).sort()
                 starts = [sample[len(sample) * piece // count] for piece in range(1, count)]
             for keep in _ranges_from(name, starts):
-                found = [*_scan_ranked(columns, streams, ranks, keep)]
-                if found:
-                    yield pl.concat(found).sort(*columns.key, "_rank")
+                frames = [*_scan_ranked(columns, streams, ranks, keep)]
+                if frames:
+                    yield pl.concat(frames).sort(*columns.key, "_rank")
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row that two units of a kind share, as (the units, the row's key); None if there is none."""
-        won, key = self.units(), list(self.tables[table].key)
+        won, key = self.units.valid, list(self.tables[table].key)
         owners = self.owners(table).filter(pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode()))
         if len(self.parts) == 1 and owners["_row"].is_unique().all() or owners.is_empty():
             return None
@@ -166,7 +170,7 @@ class Reader:
     def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
         """Each valid unit with its rows of these tables, sorted by kind and name. Tables without rows of the unit are left
         out."""
-        names, owners = self.units()["unit"].to_list(), {table: self.owners(table) for table in self.tables}
+        names, owners = self.units.valid["unit"].to_list(), {table: self.owners(table) for table in self.tables}
         weights = [0] * len(names)
         for table, owned in owners.items():
             unpacked = sum(parts.tables[table].unpacked for parts in self.parts if table in parts.tables)
@@ -203,7 +207,7 @@ class Reader:
         """The rank of each row's first unit; null if the row has no valid unit, or none of `units`."""
         owners = self.owners(table)
         if units is not None:
-            wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
+            wanted = self.units.valid["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
             owners = owners.filter(wanted.gather(owners["_rank"]))
         # A row's first unit is assigned last, and so wins.
         owners = owners.sort("_rank", descending=True)
@@ -269,7 +273,7 @@ def merge(
     left out. Little more than one piece is in memory at a time.
     """
     reader = Reader(files, parts, tables, without)
-    units, merged = reader.units(), {}
+    units, merged = reader.units.valid, {}
     for table, columns in tables.items():
         held = [one.tables[table] for one in parts if table in one.tables]
         if not held and not final:

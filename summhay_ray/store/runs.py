@@ -90,12 +90,12 @@ class Store:
         self._has_format = False
         # A new store has none.
         with contextlib.suppress(FileNotFoundError):
-            if (found := read_checked(self.files.read("format.json"), _Format, hashed=False)) is None:
+            if (form := read_checked(self.files.read("format.json"), _Format, hashed=False)) is None:
                 where = self.files.where("format.json")
                 raise StoreError(
                     f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
                 )
-            version = found["format"]
+            version = form["format"]
             if version != FORMAT:
                 age, mend = (
                     ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
@@ -228,9 +228,9 @@ class RunStore:
             raise self.damaged("it is not as it was written")
         version = body.get("format")
         if version is None or (type(version) is int and version != RUN_FORMAT):
-            found = "a format without a number" if version is None else f"format {str(version)[:20]}"
+            form = "a format without a number" if version is None else f"format {str(version)[:20]}"
             raise StoreError(
-                f"run {self.run_id} has {found}, and this version reads format {RUN_FORMAT}; "
+                f"run {self.run_id} has {form}, and this version reads format {RUN_FORMAT}; "
                 "run its spec or import its files again: a new run takes every answer from the log"
             )
         record = as_record(RunRecord, json.dumps(body).encode("ascii"))
@@ -272,8 +272,8 @@ class RunStore:
             return read()
         if what not in self._kept:
             self._kept[what] = read()
-        found: T = self._kept[what]
-        return found
+        result: T = self._kept[what]
+        return result
 
     def manifest(self) -> Manifest:
         """The current manifest. Raises StoreError."""
@@ -295,10 +295,6 @@ class RunStore:
     def version(self) -> int:
         """The number of the newest manifest, 0 if there is none."""
         return self._fixed.number if self._fixed else self._manifests.chain.latest()
-
-    def added(self) -> int:
-        """The number of parts of finished units ever added. Merging and takeovers do not change it."""
-        return self.manifest().added
 
     def has_rows(self, table: str) -> bool:
         """Whether the table has rows."""
@@ -358,7 +354,7 @@ class RunStore:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
 
         def read() -> pl.DataFrame:
-            return self.reader([]).units().filter(kind=kind).select("unit", "retry")
+            return self.reader([]).units.valid.filter(kind=kind).select("unit", "retry")
 
         # A frame takes a third of the dictionary's memory.
         return dict(self._read_once(("finished", kind), read).iter_rows())
@@ -372,11 +368,11 @@ class RunStore:
         """
         if units is not None:
             return self.reader([table], columns).table(table, units)
-        kept = table, columns if columns is None else tuple(columns)
-        found: pl.DataFrame = self._read_once(kept, lambda: self.reader([table], columns).table(table))
-        if columns is None and found.estimated_size() > _MOST_KEPT:
-            self._kept.pop(kept, None)
-        return found
+        key = table, columns if columns is None else tuple(columns)
+        frame: pl.DataFrame = self._read_once(key, lambda: self.reader([table], columns).table(table))
+        if columns is None and frame.estimated_size() > _MOST_KEPT:
+            self._kept.pop(key, None)
+        return frame
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
         """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a

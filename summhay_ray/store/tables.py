@@ -165,16 +165,16 @@ class Columns:
         # Polars would convert a bool to 0 or 1.
         if inner != pl.Boolean and bool in set(map(type, items)):
             raise TypeError(f"{name}: a bool is not {inner}")
-        found = pl.Series(name, items, inner, strict=True)
+        series = pl.Series(name, items, inner, strict=True)
         if isinstance(kind, pl.List):
             offsets = pl.Series(known, dtype=pl.Int64).to_arrow()
-            found = pl.Series(name, pa.LargeListArray.from_arrays(offsets, found.to_arrow()), kind)
-        if not field.nullable and found.null_count():
+            series = pl.Series(name, pa.LargeListArray.from_arrays(offsets, series.to_arrow()), kind)
+        if not field.nullable and series.null_count():
             raise ValueError(f"table {self.table}: {name} may not be null")
         # NaN equals nothing, not even itself, so it cannot identify a row.
-        if name in self.key and kind == pl.Float64 and found.is_nan().any():
+        if name in self.key and kind == pl.Float64 and series.is_nan().any():
             raise ValueError(f"table {self.table}: {name} is part of the key, and may not be NaN")
-        return found
+        return series
 
     def frame(self, found: Sequence[pl.DataFrame], more: str = "") -> pl.DataFrame:
         """Combine frames of one schema, without repeated rows, sorted by primary key. `more`: an additional text column to keep.

@@ -66,14 +66,14 @@ def make_summarizer(strategy: str | Mapping[str, Any] = "direct") -> Summarizer:
     if not callable(getattr(made, "summarize", None)):
         raise plugins.UnknownName(f"{name!r} has no method `summarize`; expected module:Class (summarize/base.py)")
     try:
-        found: Summarizer = made(**options)
+        summarizer: Summarizer = made(**options)
     except ValidationError as error:
         first = error.errors()[0]
         option, takes = str(first["loc"][0]), sorted(one.name for one in fields(made))
         if first["type"] == "unexpected_keyword_argument":
             raise plugins.unknown(f"option of strategy {name!r}", option, takes) from error
         raise plugins.UnknownName(f"strategy {name!r}: {option}: {first['msg']}, found {first['input']!r}") from error
-    return found
+    return summarizer
 
 
 def strategy_options(name: str) -> list[str]:

@@ -213,7 +213,7 @@ def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
     Left out are a heading such as `References:` with the entries below it, a line such as `Sources: [1], [2]`, an entry that is
     only a file's name or an address (`1. a.txt`), and definitions of footnotes (`[^1]: ...`).
     """
-    kept: list[str] = []
+    claims: list[str] = []
     listing = False
     for line in lines:
         heading = _SOURCES.match(line)
@@ -222,8 +222,8 @@ def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
         cites = listing and any(group.begin == 0 for group in read_citations(line).groups)
         if heading and not _claimed_text(line[heading.end() :]):
             listing = not line[heading.end() :]
-            if kept and _RULE.fullmatch(kept[-1]):
-                kept.pop()
+            if claims and _RULE.fullmatch(claims[-1]):
+                claims.pop()
         elif (
             _DEFINITION.match(line)
             or (entry and _FILE_OR_URL.fullmatch(rest))
@@ -232,8 +232,8 @@ def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
             pass
         else:
             listing = False
-            kept.append(line)
-    return tuple(kept)
+            claims.append(line)
+    return tuple(claims)
 
 
 def _claimed_text(text: str) -> str:

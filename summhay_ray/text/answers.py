@@ -119,7 +119,7 @@ def remove_thinking(text: str) -> str:
             if ended is None:
                 raise _unfinished_thinking()
             text = text[ended.end() :]
-    kept: list[str] = []
+    parts: list[str] = []
     start, inside, fenced = 0, "", False
     quoted: dict[str, int] = {}
     closed = {mark[1].lower() for mark in _CLOSED.finditer(text)}
@@ -142,16 +142,16 @@ def remove_thinking(text: str) -> str:
             paired = name in quoted and "\n" not in text[quoted.pop(name) : mark.start()]
             alone = kind in ("comment", "details") or (kind == "channel" and "<|channel|>" not in mark[0])
             if not (in_quotes or within or paired or alone):
-                kept.clear()
+                parts.clear()
                 start = mark.end()
         elif opens_quote or _WITHIN.search(before):
             quoted[name] = mark.end()
         else:
-            kept.append(text[start : mark.start()])
+            parts.append(text[start : mark.start()])
             inside = name
     if inside:
         raise _unfinished_thinking()
-    answer = _EDGE_TOKENS.sub("", "".join((*kept, text[start:])).strip()).strip()
+    answer = _EDGE_TOKENS.sub("", "".join((*parts, text[start:])).strip()).strip()
     wrapped = _WRAPPED.fullmatch(answer)
     return (wrapped[2] or wrapped[3] or wrapped[4] or "").strip() if wrapped else answer
 
@@ -202,7 +202,7 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
     one follows; otherwise raises UnusableAnswer ("broken_json").
     """
     names = {_plain(name): name for name in (*fields, *optional)}
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     begin, n_broken, broken = answer.find("{"), 0, False
     while begin >= 0:
         value, end = _decode(answer, begin)
@@ -219,7 +219,7 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
                 if len(named) < len(node):
                     raise UnusableAnswer("broken_json", "an object of the answer has a name twice")
                 if all(name in named for name in fields):
-                    found.append(named)
+                    objects.append(named)
                     broken = False
                     if not nested:
                         continue
@@ -227,12 +227,12 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
         begin = answer.find("{", end)
         if n_broken > _MOST_BROKEN:
             broken, begin = True, -1
-    if not found and '{\\"' in answer:
+    if not objects and '{\\"' in answer:
         # JSON inside a JSON string.
         return json_objects(re.sub(r'\\(["\\])', r"\1", answer), *fields, optional=optional, nested=nested)
     if broken:
         raise UnusableAnswer("broken_json", "the answer's JSON is broken or cut off")
-    return found
+    return objects
 
 
 def whole_number(value: Any, name: str = "") -> int | None:

@@ -113,11 +113,11 @@ class LineKinds:
         bare = text.strip().strip("*_").strip()
         words = WORD.findall(bare)
         sentence = bool(END.search(bare)) and len(words) >= 3
-        if found := _ATTENDANCE.match(bare):
-            if found.end() == len(bare) and not sentence:
+        if heading := _ATTENDANCE.match(bare):
+            if heading.end() == len(bare) and not sentence:
                 self.open_section(bare, 7)
                 return "attendance"
-            if not sentence and bare[found.end() - 1] in ":：" and _is_names(bare[found.end() :]):
+            if not sentence and bare[heading.end() - 1] in ":：" and _is_names(bare[heading.end() :]):
                 return "attendance"
         if _AGENDA.fullmatch(bare):
             self.open_section(bare, 7)

@@ -141,14 +141,8 @@ def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
         after = "" if template.startswith("\n", found.end()) else "\n"
         return f"{before}{note}{value}{after}"
 
-    return _placeholders(tuple(values)).sub(put, template)
-
-
-# Cached: there are few templates, and compiling takes as long as filling.
-@functools.lru_cache(maxsize=64)
-def _placeholders(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches any of these placeholders, the longest first, since one may be a prefix of another."""
-    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+    # The longest first, since one placeholder may be a prefix of another.
+    return re.sub("|".join(map(re.escape, sorted(values, key=len, reverse=True))), put, template)
 
 
 def length_before(template: str, values: Mapping[str, Material | Block | int], names: Sequence[str], filled: str) -> int:

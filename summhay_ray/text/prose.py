@@ -166,17 +166,17 @@ class _Reader:
 
     def front_matter(self, text: str) -> tuple[str, int]:
         """The text below the front matter, and the number of lines before it."""
-        found = _FRONT.match(text)
-        given = _front_fields(*found.groups()) if found else None
-        if found is None or given is None:
+        head = _FRONT.match(text)
+        given = _front_fields(*head.groups()) if head else None
+        if head is None or given is None:
             return text, 0
         self.kinds.title = given.get("title", "")
         self.kinds.date = next((given[key] for key in DATE_KEYS if given.get(key)), "")
-        skipped = text[: found.end()].count("\n")
-        for number, line in enumerate(found[0].split("\n"), start=1):
+        skipped = text[: head.end()].count("\n")
+        for number, line in enumerate(head[0].split("\n"), start=1):
             if line.strip() and number <= skipped:
                 self._leave(line, number, "front matter")
-        return text[found.end() :], skipped
+        return text[head.end() :], skipped
 
     def without_running_heads(self, text: str) -> str:
         """A text in pages, as from a PDF file. Lines at the top or bottom of half of the pages become empty."""

@@ -79,7 +79,7 @@ def punkt_sentences(text: str) -> list[str]:
             begin = mark.end() if mark["next"] is None else mark.start("next")
     spans += [(begin, len(text.rstrip())), None]
     # Closing marks move to the sentence that they close.
-    found = []
+    sentences = []
     moved = 0
     for span, following in itertools.pairwise(spans):
         assert span is not None
@@ -89,8 +89,8 @@ def punkt_sentences(text: str) -> list[str]:
         if closing and following:
             end = following[0] + len(closing[0].rstrip())
         if closing or text[begin:end]:
-            found.append(text[begin:end])
-    return found
+            sentences.append(text[begin:end])
+    return sentences
 
 
 def _ends(context: str) -> bool:

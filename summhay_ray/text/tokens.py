@@ -13,6 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,13 +68,13 @@ def count_tokens(text: str) -> int:
     """
     if len(text) < _LONG_TEXT:
         return _count_parts(text, _BLANK_LINE)
-    found = _WHOLE.get(hash(text))
-    if found is None:
-        found = _count_parts(text, _BLANK_LINE)
+    count = _WHOLE.get(hash(text))
+    if count is None:
+        count = _count_parts(text, _BLANK_LINE)
         if len(_WHOLE) >= _MOST_WHOLE:
             _WHOLE.clear()
-        _WHOLE[hash(text)] = found
-    return found
+        _WHOLE[hash(text)] = count
+    return count
 
 
 _WHOLE: dict[int, int] = {}
@@ -81,7 +82,7 @@ _WHOLE: dict[int, int] = {}
 
 def _count_parts(text: str, end: str) -> int:
     """The sum of the cached counts of the parts of `text`, which are separated by `end`."""
-    whole, ended = _counts(end)
+    whole, ended = _COUNTS[end]
     *parts, last = text.split(end)
     begins = [part[:1] for part in parts[1:]]
     begins.append(last[:1] or ".")
@@ -98,6 +99,7 @@ def _count_parts(text: str, end: str) -> int:
     return sum(map(ended.__getitem__, parts)) + (whole[last] if last else 0)
 
 
+@dataclass(eq=False)
 class _Counts(dict[str, int]):
     """Text -> the number of tokens of text + `end`. It is emptied when it grows too large. `lines`: long texts are counted line
     by line. `divided`: for a long line, the count without its last words is cached separately.
@@ -107,19 +109,19 @@ class _Counts(dict[str, int]):
     sequence are the tokens of the text.
     """
 
-    def __init__(self, end: str, lines: bool, divided: bool = True) -> None:
-        super().__init__()
-        self._end, self._lines, self._divided = end, lines, divided
-        self._letters = 0
-        self._keeping = threading.Lock()
+    end: str
+    lines: bool
+    divided: bool = True
+    _letters: int = 0
+    _keeping: threading.Lock = field(default_factory=threading.Lock)
 
     def __missing__(self, text: str) -> int:
-        if self._lines and len(text) > _LONG_PARAGRAPH and "\n" in text:
-            found = _count_parts(text + self._end, "\n")
-        elif self._divided and len(text) > _LONG_PARAGRAPH and (last := _WORD_END.search(text, len(text) - _LAST_WORDS)):
-            return _beginnings()[text[: last.start()]] + _count(text[last.start() :] + self._end)
+        if self.lines and len(text) > _LONG_PARAGRAPH and "\n" in text:
+            count = _count_parts(text + self.end, "\n")
+        elif self.divided and len(text) > _LONG_PARAGRAPH and (last := _WORD_END.search(text, len(text) - _LAST_WORDS)):
+            return _BEGINNINGS[text[: last.start()]] + _count(text[last.start() :] + self.end)
         else:
-            found = _count(text + self._end)
+            count = _count(text + self.end)
         size = len(text) + _ENTRY
         if size <= _KEPT_LETTERS:
             # Long texts are counted in threads, hence the lock.
@@ -128,8 +130,14 @@ class _Counts(dict[str, int]):
                 if self._letters > _KEPT_LETTERS:
                     self.clear()
                     self._letters = size
-                self[text] = found
-        return found
+                self[text] = count
+        return count
+
+
+_COUNTS = {end: (_Counts("", end == _BLANK_LINE), _Counts(end, end == _BLANK_LINE)) for end in (_BLANK_LINE, "\n")}
+"""Counts of whole texts, and of parts that end with a blank line or a line break."""
+_BEGINNINGS = _Counts("", lines=False, divided=False)
+"""Counts of long lines without their last words."""
 
 
 # Cached, since all repeats of a query, and its plan, cut the same document at the same token.
@@ -140,26 +148,13 @@ def first_tokens(text: str, n: int) -> str:
     If the cut is inside a character, its incomplete bytes are dropped.
     """
     encoding = _encoding()
-    kept: list[int] = []
+    tokens: list[int] = []
     for part in _parts(text, max(_LONG_PARAGRAPH, n * _LETTERS_A_TOKEN)):
-        kept.extend(encoding.encode_ordinary(part))
-        if len(kept) > n:
+        tokens.extend(encoding.encode_ordinary(part))
+        if len(tokens) > n:
             # A prefix of valid UTF-8 can be invalid only at its end, so only a cut character is ignored.
-            return encoding.decode_bytes(kept[: max(n, 0)]).decode("utf-8", errors="ignore")
+            return encoding.decode_bytes(tokens[: max(n, 0)]).decode("utf-8", errors="ignore")
     return text
-
-
-@functools.cache
-def _counts(end: str) -> tuple[_Counts, _Counts]:
-    """Counts of whole texts, and of parts that end with `end`, a blank line or a line break."""
-    lines = end == _BLANK_LINE
-    return _Counts("", lines), _Counts(end, lines)
-
-
-@functools.cache
-def _beginnings() -> _Counts:
-    """Counts of long lines without their last words."""
-    return _Counts("", lines=False, divided=False)
 
 
 def _count(text: str) -> int:
@@ -173,9 +168,16 @@ def _count(text: str) -> int:
 
 @functools.cache
 def _encoding() -> tiktoken.Encoding:
+    """The encoding, from the vocabulary in litellm's package, which is not imported. Raises FileNotFoundError without it."""
     import tiktoken
 
-    folder = _vocabulary_folder()
+    spec = importlib.util.find_spec("litellm")
+    roots = (spec.submodule_search_locations or []) if spec else []
+    folders = (Path(root) / "litellm_core_utils" / "tokenizers" for root in roots)
+    folder = next((folder for folder in folders if (folder / _VOCABULARY).is_file()), None)
+    if folder is None:
+        mend = "install litellm>=1.100"
+        raise FileNotFoundError(f"the cl100k_base vocabulary (tokenizers/{_VOCABULARY}) is not in the installed litellm; {mend}")
     with _LOADING:
         before = os.environ.get("TIKTOKEN_CACHE_DIR")
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
@@ -186,18 +188,6 @@ def _encoding() -> tiktoken.Encoding:
                 del os.environ["TIKTOKEN_CACHE_DIR"]
             else:
                 os.environ["TIKTOKEN_CACHE_DIR"] = before
-
-
-def _vocabulary_folder() -> Path:
-    """The folder in litellm's package that holds the vocabulary, found without importing litellm. Raises FileNotFoundError."""
-    spec = importlib.util.find_spec("litellm")
-    for root in (spec.submodule_search_locations or []) if spec else []:
-        folder = Path(root) / "litellm_core_utils" / "tokenizers"
-        if (folder / _VOCABULARY).is_file():
-            return folder
-    raise FileNotFoundError(
-        f"the cl100k_base vocabulary (tokenizers/{_VOCABULARY}) is not in the installed litellm; install litellm>=1.100"
-    )
 
 
 def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
@@ -229,8 +219,8 @@ def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
 def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:
     """Offsets about `part` characters apart where a word ends before a blank other than a line break: no match spans them."""
     while stop - start > part:
-        found = _WORD_END.search(text, start + part, stop)
-        if found is None:
+        end = _WORD_END.search(text, start + part, stop)
+        if end is None:
             return
-        start = found.start()
+        start = end.start()
         yield start

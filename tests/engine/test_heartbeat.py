@@ -12,7 +12,7 @@ import pytest
 from far_files import FarFiles
 
 from summhay_ray.engine.run import execution as heartbeat
-from summhay_ray.engine.run.execution import Heartbeat
+from summhay_ray.engine.run.execution import beating
 from summhay_ray.store import DriverSession, begin_session, has_ended
 from summhay_ray.store.drivers import Process, record_death
 from summhay_ray.store.names import StoreUnavailable
@@ -54,7 +54,7 @@ def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def test_it_beats_while_it_works_and_no_longer(files: FarFiles) -> None:
     session = take(files)
-    with Heartbeat(session) as kept:
+    with beating(session) as kept:
         first = beat_of(files, session)
         until(lambda: beat_of(files, session) not in (first, b""))
         second = beat_of(files, session)
@@ -69,14 +69,14 @@ def test_it_beats_while_it_works_and_no_longer(files: FarFiles) -> None:
 
 def test_what_breaks_it_off_is_told_as_stopped_and_passes(files: FarFiles) -> None:
     session = take(files)
-    with pytest.raises(KeyboardInterrupt), Heartbeat(session):
+    with pytest.raises(KeyboardInterrupt), beating(session):
         raise KeyboardInterrupt
     assert end_of(files, session) == "stopped"
 
 
 def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
     session = take(files)
-    with Heartbeat(session) as kept:
+    with beating(session) as kept:
         later: list[DriverSession] = []
         taking = threading.Thread(target=lambda: later.append(begin_session(files, "r", True, here=ELSEWHERE)))
         taking.start()
@@ -90,7 +90,7 @@ def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
 
 def test_another_run_takes_nothing_over(files: FarFiles) -> None:
     session = take(files)
-    with Heartbeat(session) as kept:
+    with beating(session) as kept:
         begin_session(files, "another", False)
         before = beat_of(files, session)
         until(lambda: beat_of(files, session) not in (before, b""))
@@ -100,7 +100,7 @@ def test_another_run_takes_nothing_over(files: FarFiles) -> None:
 
 def test_one_that_was_found_dead_is_told(files: FarFiles) -> None:
     session = take(files)
-    with Heartbeat(session) as kept:
+    with beating(session) as kept:
         record_death(files, session.number, "on far-away, pid 9")
         until(lambda: kept.superseded != "")
         assert kept.superseded == "on far-away, pid 9"
@@ -116,7 +116,7 @@ def test_a_store_that_does_not_answer_for_a_while_ends_nothing(files: FarFiles) 
         tries.append(operation)
         raise StoreUnavailable(f"{name}: nobody answers")
 
-    with Heartbeat(session) as kept:
+    with beating(session) as kept:
         files.before = away
         until(lambda: tries.count("put") >= 3)
         files.before = lambda operation, name: None
@@ -125,7 +125,7 @@ def test_a_store_that_does_not_answer_for_a_while_ends_nothing(files: FarFiles) 
         assert kept.superseded == ""
     assert end_of(files, session) == "stopped"
     other = take(files)
-    with Heartbeat(other):
+    with beating(other):
         files.before = away
     files.before = lambda operation, name: None
     # Nobody could be told: the beats that do not come tell it.

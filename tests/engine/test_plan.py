@@ -13,7 +13,7 @@ from inline_runs import N_INSIGHTS, N_QUERIES
 
 from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
-from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
+from summhay_ray.engine.ask import Kept, Turns
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.llm.request import Usage
@@ -68,9 +68,9 @@ class Provider:
         asyncio.run(self._answer_all())
 
     async def _answer_all(self) -> None:
-        limiter = ConcurrencyLimiter(self.settings)
+        turns: Turns = {}
         for item in self.grid.items():
-            ask = Ask(self.grid, item, self.complete, limiter)
+            ask = Ask(self.grid, item, self.complete, turns)
             ask.prepared = self.grid.prepare(item.source, [item]).shared
             await self.grid.answer(item, ask)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inline_runs import loaded
 
 from summhay_ray.engine import Item
-from summhay_ray.engine.ask import EXTRA_PROMPTS, LOCAL_AT_ONCE, ConcurrencyLimiter
+from summhay_ray.engine.ask import EXTRA_PROMPTS, LOCAL_AT_ONCE, Ask
 from summhay_ray.engine.run.queues import (
     AHEAD,
     BUDGET_STOPS,
@@ -343,9 +343,10 @@ def test_what_calls_and_what_computes_go_to_workers_of_their_own() -> None:
     assert queue_settings(judged, {"replay/gpt-4o": 4000}, workers=2)["replay/gpt-4o"].max_in_flight == CALLING_AT_ONCE
 
 
-def test_the_limiter_lets_in_somewhat_more_than_a_model_may_be_asked_at_once() -> None:
+def test_somewhat_more_items_hold_a_prompt_than_may_ask_the_model_at_once() -> None:
     models = {"summarizers": [{"model": "openai/a", **REMOTE}], "judges": [{"model": "openai/b", **REMOTE}, "offline/judge"]}
-    limiter = ConcurrencyLimiter(loaded(**models, limits={"openai/b": {"concurrency": 5}}).models.settings())
+    workload = loaded(**models, limits={"openai/b": {"concurrency": 5}})
+    ask = Ask(workload, next(workload.items()), None, {})
 
     async def inside(stage: str, model: str) -> int:
         """How many of 500 hold a prompt at once."""
@@ -353,7 +354,7 @@ def test_the_limiter_lets_in_somewhat_more_than_a_model_may_be_asked_at_once() -
 
         async def one() -> None:
             nonlocal now, most
-            async with limiter.turn(stage, model):
+            async with ask.turn(stage, model):
                 now += 1
                 most = max(most, now)
                 await asyncio.sleep(0)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.engine.run.worker import COMMIT_EVERY_S, ITEMS_A_COMMIT, Answered, Commits
+from summhay_ray.engine.run.worker import COMMIT_EVERY_S, ITEMS_A_COMMIT, Answered
+from summhay_ray.loops import Batched
 
 pytestmark = pytest.mark.core
 
@@ -28,7 +29,7 @@ def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 
         return [None] * len(ready)
 
     async def run() -> None:
-        commits = Commits(commit, every_s)
+        commits = Batched(commit, every_s, ITEMS_A_COMMIT)
 
         async def one(number: int, wait_s: float) -> None:
             with commits.under_way():
@@ -61,7 +62,7 @@ def test_a_commit_that_fails_is_an_error_of_every_item_of_it() -> None:
         raise OSError(28, "no space left on device")
 
     async def run() -> list[Any]:
-        commits = Commits(full, COMMIT_EVERY_S)
+        commits = Batched(full, COMMIT_EVERY_S, ITEMS_A_COMMIT)
         return await asyncio.gather(*(commits(answered(number)) for number in range(3)), return_exceptions=True)
 
     assert [type(one) for one in asyncio.run(run())] == [OSError] * 3
@@ -75,7 +76,7 @@ def test_what_is_ready_waits_as_long_as_it_is_told() -> None:
         return [None]
 
     async def run(every_s: float) -> float:
-        commits, began = Commits(commit, every_s), asyncio.get_running_loop().time()
+        commits, began = Batched(commit, every_s, ITEMS_A_COMMIT), asyncio.get_running_loop().time()
         with commits.under_way():
             await commits(answered(0))
         return made[-1] - began

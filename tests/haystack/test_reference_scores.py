@@ -42,7 +42,7 @@ def rows_of(file: Path, compat: Compat) -> tuple[pl.DataFrame, pl.DataFrame, pl.
     """The scores of a file's insights, the insights that were asked about, and the words of its bullets."""
     insights, expected, words = [], [], []
     released = read_released(file.read_bytes(), str(file))
-    gold, rows = released.haystack.gold(), imported_rows(released)
+    gold, rows = released.haystack.gold, imported_rows(released)
     asked = Counter(insight.subtopic_id for insight in released.haystack.insights)
     judged: dict[str, list[Judgment]] = {}
     for judgment in rows.judgments:
@@ -104,7 +104,7 @@ def test_a_judgment_that_names_no_bullet_parts_the_two_modes(summhay_data: Path)
     rows = imported_rows(released)
     cell = next(one for one in rows.summaries if one.system == "gpt-4o")
     judgments = [one for one in rows.judgments if one.cell_id == cell.cell_id]
-    by_mode = {mode: score_summary(judgments, cell.bullets, released.haystack.gold(), mode)[0] for mode in ("default", "release")}  # type: ignore[arg-type]
+    by_mode = {mode: score_summary(judgments, cell.bullets, released.haystack.gold, mode)[0] for mode in ("default", "release")}  # type: ignore[arg-type]
     assert isinstance(by_mode["default"], Failure)
     assert isinstance(by_mode["release"], Score)
     assert by_mode["release"].bullet == len(cell.bullets) - 1

@@ -41,7 +41,7 @@ def test_a_small_file_field_by_field() -> None:
         ("d2", 2, ("i1", "i2")),
         ("d3", 3, ("i3",)),
     ]
-    assert haystack.gold() == {"i1": {1, 2}, "i2": {2}, "i3": {3}}
+    assert haystack.gold == {"i1": {1, 2}, "i2": {2}, "i3": {3}}
     assert haystack.released_scores == {
         "s1": {"keywords": {"d1": 0.5, "d2": 1.0, "d3": 0.25, "gone": 4.0}, "my/own_one": {"d1": 2.5}},
         "s2": {},
@@ -146,7 +146,7 @@ def test_oddities_are_accepted_and_told() -> None:
         "x.json: insights 'i1' and 'i2' have the same text",
         "x.json: subtopic 's3' has no insights",
     )
-    assert released.haystack.gold()["i3"] == frozenset()
+    assert released.haystack.gold["i3"] == frozenset()
 
 
 def test_identity_is_content() -> None:

@@ -25,7 +25,7 @@ KEPT = {
     ("metrics.py", "cells"),
     *{("contract.py", "cells"), ("history.py", "cells"), ("plan.py", "cells"), ("start.py", "cells"), ("status.py", "cells")},
     # The options of `score`, `report` and `export`, which the engine passes to the benchmark.
-    *{("contract.py", "judge"), ("items.py", "judge"), ("items.py", "haystacks")},
+    *{("contract.py", "judge"), ("items.py", "judge")},
 }
 """(file, word): contracts with stored data and with readers of our JSON."""
 

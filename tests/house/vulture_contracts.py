@@ -47,7 +47,6 @@ log_message
 # `plugins` finds these classes in their package's files, by their name in specs.
 Full
 Keywords
-Released
 Rerank3
 BartScore
 BertScore

@@ -5,10 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import far_stores
 import lost_nodes
 import pytest
-from lost_nodes import Found, calls_in_progress, parser
+import work_left
+from laws import Found
+from lost_nodes import calls_in_progress
 
 LOST_NODES = Path(lost_nodes.__file__)
 
@@ -56,6 +60,14 @@ def test_calls_at_once_by_hand() -> None:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("law", ["nodes", "cluster", "driver", "kills", "puts", "far", "restart", "frozen", "outage", "told"])
-def test_every_law_has_sizes_of_its_own(law: str) -> None:
-    assert parser().parse_args([law]).law == law
+@pytest.mark.parametrize(
+    ("script", "laws"),
+    [
+        (lost_nodes, ["nodes", "cluster", "driver", "kills", "frozen"]),
+        (far_stores, ["puts", "far", "restart", "outage"]),
+        (work_left, ["told"]),
+    ],
+)
+def test_every_law_has_sizes_of_its_own(script: Any, laws: list[str]) -> None:
+    parser = script.commands().parser
+    assert [parser.parse_args([law]).law for law in laws] == laws

@@ -68,7 +68,7 @@ def test_the_argument_is_everything_behind_the_first_slash() -> None:
         ("bm25/foo", "'bm25' takes nothing behind a slash; leave '/foo' out"),
         ("none/x", "'none' takes nothing"),
         ("words", "no retriever is named 'words'"),
-        ("vector/x", "write {embed: x}"),
+        ("vector/x", "or write {embed: x}"),
         ("no_such_module:Retriever", "cannot be imported"),
         ("json:dumps", "is no retriever"),
         ("own_retrievers:Rankless", "is no retriever"),

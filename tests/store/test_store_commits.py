@@ -55,7 +55,7 @@ def test_parts_are_added_once_and_make_no_row_twice_after_they_were_merged(tmp_p
     committer.add([*parts[:3], parts[0]])
     committer.add(parts[1:])
     committer.add([])
-    assert (run.version(), run.added(), units_of(run)) == (3, 17, 17), "taken over, and two that added something"
+    assert (run.version(), run.manifest().added, units_of(run)) == (3, 17, 17), "taken over, and two that added something"
     assert committer.compact() == 17
     committer.add(parts)
     assert len(run.finished("item")) == run.table("summaries").height == 17, "what was merged meanwhile makes no row twice"
@@ -113,7 +113,7 @@ def test_of_8_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, dri
 
     at_once(8, work)
     run = Store(str(tmp_path)).run("run")
-    assert (len(run.manifest().parts), run.added(), units_of(run)) == (16, 16, 16)
+    assert (len(run.manifest().parts), run.manifest().added, units_of(run)) == (16, 16, 16)
     assert len(run.finished("item")) == run.table("summaries").height == 16
     alone = new_run(tmp_path / "alone")
     commit(alone, [done(f"c{who}-{place}") for who in range(8) for place in range(2)])
@@ -153,7 +153,7 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
 
     at_once(8, work)
     committer.compact()
-    assert run.added() == units_of(run) == 24 and len(run.manifest().parts) <= 17
+    assert run.manifest().added == units_of(run) == 24 and len(run.manifest().parts) <= 17
     committer.finish()
     assert len(run.manifest().parts) == 1 and run.table("summaries").height == 24
 
@@ -218,7 +218,7 @@ def test_a_store_that_fails_for_a_while_loses_nothing(tmp_path: Path) -> None:
         committer.add([parts])
     committer.add([parts])
     committer.add([run.write("item", [done("b")])])
-    assert (run.added(), units_of(run)) == (2, 2)
+    assert (run.manifest().added, units_of(run)) == (2, 2)
 
 
 def test_a_missing_part_stops_merging_with_a_clear_line(tmp_path: Path) -> None:

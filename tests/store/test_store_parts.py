@@ -93,7 +93,7 @@ def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path, m
     version = run.version()
     committer.finish()
     run.end()
-    assert (run.version(), run.added(), len(run.manifest().parts)) == (version, 12, 1)
+    assert (run.version(), run.manifest().added, len(run.manifest().parts)) == (version, 12, 1)
 
 
 def test_a_run_that_ended_and_goes_on_ends_again_and_who_reads_goes_on_reading(tmp_path: Path) -> None:

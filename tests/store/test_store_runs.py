@@ -64,7 +64,7 @@ def test_the_same_commit_twice_is_one(tmp_path: Path) -> None:
     commit(run, [done("a")])
     commit(run, [done("a")])
     commit(run, [])
-    assert (run.version(), run.added(), run.table("summaries").height) == (1, 1, 1)
+    assert (run.version(), run.manifest().added, run.table("summaries").height) == (1, 1, 1)
     with pytest.raises(ValueError, match="one unit at least"):
         run.write("item", [])
 

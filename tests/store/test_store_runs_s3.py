@@ -50,7 +50,7 @@ def test_lost_answers_and_slow_downs_double_nothing(tmp_path: Path, s3_bucket: B
             committer.add([run.write("item", [done(cell) for cell in cells])])
         committer.compact()
     run = Store(s3_bucket.uri()).run("run")
-    assert (run.added(), sum(parts.units.rows for parts in run.manifest().parts)) == (6, 12)
+    assert (run.manifest().added, sum(parts.units.rows for parts in run.manifest().parts)) == (6, 12)
     assert run.digests() == expected(tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_of_32_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, s3
     for thread in threads:
         thread.join()
     run = Store(s3_bucket.uri()).run("run")
-    assert not failed and (run.version(), run.added(), len(run.manifest().parts)) == (32, 32, 32)
+    assert not failed and (run.version(), run.manifest().added, len(run.manifest().parts)) == (32, 32, 32)
     assert run.digests() == expected(tmp_path, cells)
 
 

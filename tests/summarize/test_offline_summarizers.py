@@ -166,7 +166,7 @@ def scores(haystack: Haystack, summaries: dict[str, list[str]]) -> tuple[float, 
     idf = {word: math.log(1 + len(haystack.documents) / count) for word, count in frequency.items()}
     f1s, joints = [], []
     for insight in haystack.insights:
-        gold = haystack.gold()[insight.insight_id]
+        gold = haystack.gold[insight.insight_id]
         if gold:
             wanted = words(insight.text)
             total = sum(idf.get(word, 5.0) for word in wanted)

@@ -75,7 +75,7 @@ def test_released_json_has_the_fields_of_the_published_files() -> None:
 
 def test_gold_documents_are_those_with_an_insight_of_a_query() -> None:
     raw, outline, written = raw_of()
-    gold = released_from(raw, "x.json").haystack.gold()
+    gold = released_from(raw, "x.json").haystack.gold
     asked = [one for subtopic in outline.subtopics if subtopic.asked for one in subtopic.insights]
     assert set(gold) == {one.insight_id for one in asked}
     for insight in asked:

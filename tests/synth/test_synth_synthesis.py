@@ -75,7 +75,7 @@ def test_every_domain_gives_a_haystack_of_the_requested_size(name: str) -> None:
     assert (haystack.domain, len(haystack.documents), len(haystack.subtopics)) == (name, 12, 4)
     assert [len(haystack.insights_of(one.subtopic_id)) for one in haystack.subtopics].count(3) == 3
     assert len(haystack.insights) == 4 * 3 + 1
-    assert min(len(numbers) for numbers in haystack.gold().values()) >= 4
+    assert min(len(numbers) for numbers in haystack.gold.values()) >= 4
     assert haystack.participants == load_domain(name).participants
     words = [len(one.text.split()) for one in haystack.documents]
     assert min(words) > 80 and max(words) < 450

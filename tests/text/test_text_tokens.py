@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -27,7 +28,8 @@ TEXT = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map(
 @pytest.fixture(autouse=True)
 def fresh_counts() -> Iterator[None]:
     yield
-    tokens._counts.cache_clear()
+    for counts in itertools.chain(*tokens._COUNTS.values()):
+        counts.clear()
 
 
 def reference(text: str) -> list[int]:
@@ -162,4 +164,4 @@ def test_loading_needs_no_network_and_no_litellm_and_leaves_the_environment() ->
 def test_a_missing_vocabulary_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="install litellm"):
-        tokens._vocabulary_folder()
+        tokens._encoding.__wrapped__()

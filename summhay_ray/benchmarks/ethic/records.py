@@ -86,7 +86,7 @@ def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
         else:
             names = [entry]
         for name in names:
-            if not inputs.settled and name not in inputs.digests():
+            if not inputs.settled and name not in inputs.digests:
                 _fetch(entry, name, inputs)
             records += read_records(inputs.read(name), name)
     if spec.released_counts and (differ := check_counts(records)):

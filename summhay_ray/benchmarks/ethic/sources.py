@@ -105,7 +105,7 @@ def read_texts(entry: str, inputs: Inputs) -> list[Text]:
     """The documents of a file, a folder's files or a haystack, sorted by name, without blank ones. Raises SpecError."""
     if entry.startswith(SAMPLE) or entry.endswith(".json"):
         return [Text(document.document_id, document.text) for document in _read_haystack(entry, inputs).documents]
-    files = [name for name in inputs.digests() if name == entry or name.startswith(entry.rstrip("/") + "/")]
+    files = [name for name in inputs.digests if name == entry or name.startswith(entry.rstrip("/") + "/")]
     if not inputs.settled or not files:
         path, files = inputs.path(entry), [entry]
         if path.is_dir():
@@ -134,7 +134,7 @@ def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
     if entry.endswith(".jsonl"):
         return [_collection(row, where, entry) for where, row in _lines(inputs.text(entry), entry)]
     haystack = _read_haystack(entry, inputs)
-    gold, collections = haystack.gold(), []
+    gold, collections = haystack.gold, []
     for subtopic in haystack.subtopics:
         insights = haystack.insights_of(subtopic.subtopic_id)
         numbers = sorted({number for insight in insights for number in gold[insight.insight_id] or ()})

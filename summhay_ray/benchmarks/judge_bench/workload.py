@@ -91,7 +91,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
             for judge in self._known.judges
         ]
         asked = semantic_hash([item.id for item in self.items()])
-        return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": judges, "asked": asked}
+        return {"kind": self.kind, "file": self.inputs.digests[self.spec.file], "judges": judges, "asked": asked}
 
     def asked_models(self) -> Sequence[benchmark.ModelSpec]:
         leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]
@@ -168,7 +168,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
             return await ask(request)
 
         insights = [summary.insights[place] for place in places]
-        verdicts = outcomes_of(entry.strategy, insights, summary.bullets, settings, known)
+        verdicts = functools.partial(outcomes_of, entry.strategy, insights, summary.bullets, settings, known)
         judged: dict[int, Outcome[Verdict]] = {}
         answered = one_each(await guard("judge_error", entry.strategy, verdicts, planning), len(places))
         for place, outcome in zip(places, answered, strict=True):

@@ -115,7 +115,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
     def identity(self) -> Any:
         prompts = [_prompt(stage.name) for stage in self.stages]
         weights = known_revision(self.spec.embed) if self.spec.embed else ""
-        read = {"inputs": self.inputs.digests(), "weights": weights}
+        read = {"inputs": self.inputs.digests, "weights": weights}
         return {
             "kind": self.kind,
             "collection": self._whole.digest,

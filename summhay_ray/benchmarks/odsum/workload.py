@@ -243,13 +243,13 @@ class Odsum(OnCollection[OdsumSpec]):
         async with ask.turn("summarize", spec.model, spec.model_label):
             bare = ask.of("summarize")
             task = self._task(item, spec, numbers)
-
-            async def summarized() -> Any:
-                return await make_summarizer(spec.strategy).summarize(task, bare)
-
-            outcome = summarizing.read_summary(
-                await summarizing.guard("strategy_error", spec.strategy_label, summarized(), ask.planning)
+            answer = await summarizing.guard(
+                "strategy_error",
+                spec.strategy_label,
+                lambda: make_summarizer(spec.strategy).summarize(task, bare),
+                ask.planning,
             )
+            outcome = summarizing.read_summary(answer)
         if not isinstance(outcome, Answer):
             ask.fail("summarize", outcome)
             return {}

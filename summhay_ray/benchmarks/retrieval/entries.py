@@ -321,13 +321,13 @@ def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
     folder is identified by its content."""
     if isinstance(entry, str):
         return f"{entry} {digests.get(entry, '')}".rstrip()
-    found = entry.model_dump(mode="json", exclude=set(Reach.model_fields))
-    found |= entry.changed_parts(lambda part: identity_of(part, digests))
+    identity = entry.model_dump(mode="json", exclude=set(Reach.model_fields))
+    identity |= entry.changed_parts(lambda part: identity_of(part, digests))
     if isinstance(entry, RunEntry):
-        found["run"] = digests.get(entry.run, entry.run)
+        identity["run"] = digests.get(entry.run, entry.run)
     if isinstance(entry, ModelEntry) and entry.revision.startswith(FOLDER_REVISION):
-        found[entry.head] = ""
-    return found
+        identity[entry.head] = ""
+    return identity
 
 
 def service_of(entry: str | Entry) -> ModelSpec | None:
@@ -349,13 +349,13 @@ def service_of(entry: str | Entry) -> ModelSpec | None:
 
 def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
     """Model name -> how to call it, for all service models. Raises ValueError for one model with two different settings."""
-    found: dict[str, ModelSpec] = {}
+    by_model: dict[str, ModelSpec] = {}
     for service in map(service_of, every(entries)):
-        if service is not None and found.setdefault(service.model, service) != service:
+        if service is not None and by_model.setdefault(service.model, service) != service:
             raise ValueError(
                 f"retrievers: {service.model!r} has two different settings; give both entries the same price, api_base, ..."
             )
-    return found
+    return by_model
 
 
 def check_retrievers(entries: Sequence[str | Entry]) -> None:
@@ -385,14 +385,14 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
     resolved = []
     for index, entry in enumerate(spec.retrievers):  # type: ignore[attr-defined]
         with naming(index):
-            resolved.append(found := resolve_folder(entry, inputs.folder))
-            for part in every([found]):
+            resolved.append(retriever := resolve_folder(entry, inputs.folder))
+            for part in every([retriever]):
                 if isinstance(part, ModelEntry) and service_of(part) is None:
                     revision = "" if part.revision.startswith(FOLDER_REVISION) else part.revision
                     check_model(part.model, revision, "cross-encoder" if isinstance(part, RerankEntry) else "encoder")
                 elif part in ("vector", "longe"):
                     check_model(retrieve.MPNET if part == "vector" else retrieve.Longe.MODEL, "", "encoder")
-            for path in files([found]):
+            for path in files([retriever]):
                 retrieve.read_run(inputs.text(path), path)
     return spec.model_copy(update={"retrievers": resolved})
 

@@ -47,11 +47,11 @@ class Retrievers(dict[str, str | Entry]):
     def retriever(self, label: str) -> Any:
         """The retriever of this name, made on first use: user code is not imported earlier."""
         if label not in self._made:
-            found = make_retriever(self[label], self.seed, self.run_file)
-            for part in every_part(found):
+            retriever = make_retriever(self[label], self.seed, self.run_file)
+            for part in every_part(retriever):
                 if isinstance(part, retrieve.OfWords):
                     part.script = self._spec.script
-            self._made[label] = found
+            self._made[label] = retriever
         return self._made[label]
 
     @functools.cached_property
@@ -60,17 +60,17 @@ class Retrievers(dict[str, str | Entry]):
         record."""
         record = self._inputs.record
         own = () if record is None else [label for label, entry in self.items() if own_code([entry])]
-        kept = () if record is None else record.get(UNORDERED, ())
-        return frozenset(label for label in self if (label in kept if label in own else self.retriever(label).whole))
+        names = () if record is None else record.get(UNORDERED, ())
+        return frozenset(label for label in self if (label in names if label in own else self.retriever(label).whole))
 
     # --- rankings --------------------------------------------------------------------------------------------------------
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
         models = stored_models.NotedModels(self._models)
-        found = retrieve.rankings(self.retriever(retriever), corpus, queries, models)
+        rankings = retrieve.rankings(self.retriever(retriever), corpus, queries, models)
         self._cuts[corpus.corpus_id, retriever, ""] = models.cuts
-        return found
+        return rankings
 
     def cut_rows(self, corpus_id: str, retriever: str, query_id: str = "") -> Rows:
         """Rows about texts that were cut in the latest ranking of a corpus, or of one query if a service is called."""
@@ -205,7 +205,7 @@ class Retrievers(dict[str, str | Entry]):
 
     def identity(self, retriever: str) -> Any:
         entry = self[retriever]
-        known = identity_of(entry, {**self._inputs.digests(), **{name: self._inputs.code(name) for name in own_code([entry])}})
+        known = identity_of(entry, {**self._inputs.digests, **{name: self._inputs.code(name) for name in own_code([entry])}})
         script = self._spec.script
         if script != "auto" and any(isinstance(part, retrieve.OfWords) for part in every_part(self.retriever(retriever))):
             return {"retriever": known, "script": script}
@@ -221,10 +221,10 @@ class Retrievers(dict[str, str | Entry]):
         # Each query's rows are in one piece.
         own = (piece.filter(pl.col("retriever").is_in(names)) for piece in run.pieces(table, [*query, "retriever", "score"]))
         zero = (pl.col("score") == 0).all().alias("zero")
-        found = [piece.group_by("retriever", *query).agg(zero) for piece in own if piece.height] if names else []
-        if not found:
+        pieces = [piece.group_by("retriever", *query).agg(zero) for piece in own if piece.height] if names else []
+        if not pieces:
             return []
-        counts = pl.concat(found).group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
+        counts = pl.concat(pieces).group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
         return [
             f"{retriever}: in {n_zero} of {n} queries no document has a word of the query; they rank in document order{mend}"
             for retriever, n_zero, n in counts.iter_rows()
@@ -233,9 +233,9 @@ class Retrievers(dict[str, str | Entry]):
 
     def identities(self) -> list[Any]:
         """The identities of the run's retrievers, independent of their order in the spec: names, then mappings by hash."""
-        found = list(map(self.identity, self))
-        names = sorted(one for one in found if isinstance(one, str))
-        return [*names, *sorted((one for one in found if not isinstance(one, str)), key=semantic_hash)]
+        identities = list(map(self.identity, self))
+        names = sorted(one for one in identities if isinstance(one, str))
+        return [*names, *sorted((one for one in identities if not isinstance(one, str)), key=semantic_hash)]
 
 
 def every_part(made: Any) -> Iterator[Any]:

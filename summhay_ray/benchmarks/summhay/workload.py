@@ -50,14 +50,14 @@ def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
     """Warn about each system whose text has brackets that look like citations, but could not be read or name no document."""
     if compat == "release":
         return
-    found: dict[str, list[str]] = {}
+    by_label: dict[str, list[str]] = {}
     named = ["retriever", "ordering", "model"]
     for piece in run.pieces("summaries", [*named, "bullets"]):
         bullets = piece.explode("bullets").filter(pl.col("bullets").str.contains(MAY_BE_UNREAD))
         for *system, bullet in bullets.select(*named, "bullets").iter_rows():
             read = read_citations(bullet)
-            found.setdefault(system_label(*system), []).extend([*read.unread, *read.unknown])
-    for label, some in sorted(found.items()):
+            by_label.setdefault(system_label(*system), []).extend([*read.unread, *read.unknown])
+    for label, some in sorted(by_label.items()):
         if some:
             brackets = "bracket was" if len(some) == 1 else "brackets were"
             mend = "docs/explanation/numbers.md lists the forms that are"
@@ -92,19 +92,19 @@ class Summaries(OfHaystacks[S]):
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Adds the limits of confidence in mined haystacks, warnings about all haystacks, and whether their
         prose comes from templates or a model."""
-        found = super().results(tables)
-        metadata: Sequence[HaystackMetadata] = found.scores.metadata
+        results = super().results(tables)
+        metadata: Sequence[HaystackMetadata] = results.scores.metadata
         n = sum(haystack.by_grammar for haystack in metadata)
         notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
         mined = any(haystack.facts for haystack in metadata)
         warnings = [
-            *(found.scores.health().lines() if mined else ()),
+            *(results.scores.health().lines() if mined else ()),
             *(warning for haystack in metadata for warning in haystack.warnings),
             *_unread_citations(tables.run, tables.options.compat),
         ]
         judge = judge_of_record(tables.run, tables.options.judge)
-        compared = scores_of_record(found.scores, tables.options.judge) if tables.options.whole else None
-        return replace(found, warnings=tuple(warnings), notes=notes, judge=judge, compared=compared)
+        compared = scores_of_record(results.scores, tables.options.judge) if tables.options.whole else None
+        return replace(results, warnings=tuple(warnings), notes=notes, judge=judge, compared=compared)
 
     def samples(self, run: benchmark.RunStore, judge: str = "") -> Samples:
         """See `Workload`: each summary with its judgments."""
@@ -172,8 +172,6 @@ class SummHay(Summaries[SummhaySpec]):
         self.grid = Grid(self.spec, inputs, self.models)
         self.own_models = (lambda: Replay(self.grid.haystacks.file),)
         self._contexts = Contexts(self.grid)
-        if inputs.record is None:
-            self.grid.check()
 
     @classmethod
     def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
     for name in _COPIED:
         rows[name] = _BY_NAME[name].records(source.table(name).filter(pl.col("haystack_id") == haystack_id))
     corpus = CitedDocuments([(document.document_id, document.text) for document in file.haystack.documents])
-    gold = file.haystack.gold()
+    gold = file.haystack.gold
     judged: dict[str, list[Any]] = {}
     for judgment in _BY_NAME["judgments"].records(judgments):
         judged.setdefault(judgment.cell_id, []).append(judgment)

@@ -14,9 +14,9 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from summhay_ray.engine.run.execution import hear_sigterm
 from summhay_ray.engine.spec.inputs import Mapped
@@ -202,18 +202,18 @@ def map_in_tasks(work: Callable[[A], B], items: Iterable[A], error: type[UserErr
         yield result(waiting.popleft())
 
 
-class Cluster:
+@dataclass(eq=False)
+class Cluster(contextlib.AbstractContextManager["Cluster", None]):
     """The Ray of a start: a private one, or the cluster at an address. It is connected when it is first needed, and shut down at
     the end of the block."""
 
-    def __init__(self, address: str | None, executor: str | None = None, from_here: bool = False) -> None:
-        """`executor`: the chosen one; None: the spec's. `from_here`: see `ray_session`."""
-        self._address, self._executor, self._from_here = address, executor, from_here
-        self._connection = contextlib.ExitStack()
-        self._dashboard: str | None = None
-
-    def __enter__(self) -> Self:
-        return self
+    address: str | None
+    executor: str | None = None
+    """The chosen one; None: the spec's."""
+    from_here: bool = False
+    """See `ray_session`."""
+    _connection: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
+    _dashboard: str | None = field(default=None, init=False)
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
@@ -222,12 +222,12 @@ class Cluster:
     def connect(self) -> str:
         """Connect, unless this was done already. Returns the URL of Ray's dashboard; empty if there is none."""
         if self._dashboard is None:
-            self._dashboard = self._connection.enter_context(ray_session(self._address or "local", self._from_here))
+            self._dashboard = self._connection.enter_context(ray_session(self.address or "local", self.from_here))
         return self._dashboard
 
     def mapped(self, executor: str = "auto") -> Mapped | None:
         """A function that maps in Ray tasks, if the start runs on Ray for certain; `executor`: the spec's."""
-        return self._map if self._address or (self._executor or executor) == "ray" else None
+        return self._map if self.address or (self.executor or executor) == "ray" else None
 
     def _map(self, work: Callable[[A], B], items: Iterable[A], error: type[UserError]) -> Iterator[B]:
         self.connect()

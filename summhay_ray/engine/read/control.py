@@ -9,7 +9,7 @@ from summhay_ray import store as storage
 from summhay_ray.engine.read.status import driver_of, left_by_driver
 from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.run.batch_queue import BatchQueue
-from summhay_ray.engine.run.execution import Heartbeat, Work
+from summhay_ray.engine.run.execution import Work, beating
 from summhay_ray.engine.state.history import History, StartRecord, dollars_of, ledger_of, money_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets, margins_of
@@ -55,7 +55,7 @@ def _cancel_batches(run: storage.RunStore) -> None:
             await batches.close()
             await service.end()
 
-    with Heartbeat(session) as heartbeat:
+    with beating(session) as heartbeat:
         run_loop(cancel)
         heartbeat.how = "done"
 

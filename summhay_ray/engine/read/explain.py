@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter, Kept
+from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, Kept
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, all_tables
 from summhay_ray.engine.run.worker import Answered, answered, prepare_sources
@@ -42,7 +42,7 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
 def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
     """Prepare and answer an item in this process."""
     [work], _ = prepare_sources(workload, {item.source: [item]}, ())
-    ask = Ask(workload, item, complete, ConcurrencyLimiter(workload.models.settings()))
+    ask = Ask(workload, item, complete, {})
     return run_loop(lambda: answered(workload, work, ask))
 
 

@@ -59,12 +59,12 @@ def compute_results(workload: Workload[Any], tables: RunTables) -> Results:
                 given = f"{type(frame).__name__} as {name!r}"
                 raise BadBenchmark(f"{workload.kind}: score gives {given}; expected a polars DataFrame; {_MEND}")
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
-    asked = ""
+    so_far = ""
     if not workload.imported and (n_asked := len(run.finished(ITEM))) < (total := workload.n_items()):
-        asked = f"{n_asked:,} of {total:,} {workload.counted.items} so far: the figures are of these"
+        so_far = f"{n_asked:,} of {total:,} {workload.counted.items} so far: the figures are of these"
 
-    sections = functools.cache(functools.partial(_sections, workload, tables, scores, asked, items if is_own else None))
-    details = functools.cache(functools.partial(_details, workload, scores, asked))
+    sections = functools.cache(functools.partial(_sections, workload, tables, scores, so_far, items if is_own else None))
+    details = functools.cache(functools.partial(_details, workload, scores, so_far))
     if is_own:
         # A mistake in a user's benchmark is reported as soon as its run ends.
         sections()
@@ -138,12 +138,13 @@ def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: 
     `item`: the name of an added column of each table, with the id of a row's item.
     """
 
+    @functools.cache
     def read(name: str) -> pl.DataFrame:
         if name != ITEMS:
             return run.tables([name], item)[name]
-        plain, rows, asked = str | int | float | bool | None, [], run.finished(ITEM)
+        plain, rows, committed = str | int | float | bool | None, [], run.finished(ITEM)
         for known in checked_items(workload):
-            if workload.imported or known.id in asked:
+            if workload.imported or known.id in committed:
                 data = {name: value for name, value in known.data.items() if isinstance(value, plain)}
                 rows.append({**data, ITEM_ID: known.id, "model": known.model})
         schema = None if rows else {ITEM_ID: pl.String, "model": pl.String}

@@ -12,7 +12,6 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, TypeVar
 
 from summhay_ray.engine.contract import Workload
@@ -46,8 +45,7 @@ class Stopped(UserError):
 
 @dataclass
 class Heartbeat:
-    """Keeps the driver's session alive in the store while the block runs; afterwards records how it ended. It notices takeovers
-    and stop requests."""
+    """What a driver learns from the store while `beating` keeps its session alive there."""
 
     session: DriverSession
     superseded: str = ""
@@ -57,26 +55,31 @@ class Heartbeat:
     how: str = "stopped"
     """How the session ends: "stopped" unless the run sets "done"."""
 
-    def __enter__(self) -> Heartbeat:
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-        self._thread.start()
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._over.set()
-        self._thread.join()
-        # If the store cannot be reached, the missing beats show the end.
-        with contextlib.suppress(StoreError, OSError):
-            self.session.end("superseded" if self.superseded else self.how)
+@contextlib.contextmanager
+def beating(session: DriverSession) -> Iterator[Heartbeat]:
+    """A context that keeps the driver's session alive in the store, and afterwards records how it ended. It notices takeovers and
+    stop requests."""
+    heartbeat, over = Heartbeat(session), threading.Event()
 
-    def _beat(self) -> None:
-        while not self._over.wait(BEAT_S):
+    def beat() -> None:
+        while not over.wait(BEAT_S):
             # If the store does not answer, retry with the next beat: everything that needs the store waits for it anyway.
             with contextlib.suppress(StoreError, OSError):
-                self.session.beat()
-                self.superseded = self.superseded or self.session.superseded() or ""
-                self.asked_to_stop = self.asked_to_stop or self.session.asked_to_stop()
+                session.beat()
+                heartbeat.superseded = heartbeat.superseded or session.superseded() or ""
+                heartbeat.asked_to_stop = heartbeat.asked_to_stop or session.asked_to_stop()
+
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield heartbeat
+    finally:
+        over.set()
+        thread.join()
+        # If the store cannot be reached, the missing beats show the end.
+        with contextlib.suppress(StoreError, OSError):
+            session.end("superseded" if heartbeat.superseded else heartbeat.how)
 
 
 @dataclass(frozen=True)
@@ -169,8 +172,10 @@ async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -
 
     From then on, SIGTERM acts like a second Ctrl-C: it cancels the `whole` run, which waits for its calls.
     """
-    stop = asyncio.Event()
-    _on_sigterm(stop.set)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
+    with contextlib.suppress(ValueError, RuntimeError):
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
     try:
         while not stop.is_set():
             if heartbeat.asked_to_stop:
@@ -183,13 +188,8 @@ async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -
         raise Stopped(BY_SIGTERM)
     finally:
         if whole is not None:
-            _on_sigterm(whole.cancel)
-
-
-def _on_sigterm(act: Callable[[], Any]) -> None:
-    # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
-    with contextlib.suppress(ValueError, RuntimeError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, act)
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.add_signal_handler(signal.SIGTERM, whole.cancel)
 
 
 async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:

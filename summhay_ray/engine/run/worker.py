@@ -4,14 +4,13 @@ An item is answered in one event loop. Its rows are written to the store as part
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, Parking, failure_row
+from summhay_ray.engine.ask import Ask, NoReply, Parking, Turns, failure_row
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import BadBenchmark, Item, Rows, all_tables, reading
 from summhay_ray.engine.run.queues import ItemResult, WorkItem, batch_text, family_of, read_batch
@@ -160,26 +159,6 @@ class Answered:
     """See `Ask.stop`."""
 
 
-class Commits(Batched[Answered, None]):
-    """Commits answered items in batches: when 128 items are ready, after some seconds, or when no other item is in progress."""
-
-    _under_way = 0
-
-    @contextlib.contextmanager
-    def under_way(self) -> Iterator[None]:
-        """A context around answering an item, so that a commit may wait for it."""
-        self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            self.look()
-
-    def is_enough(self, waiting: int) -> bool:
-        """See `Batched`."""
-        return waiting >= ITEMS_A_COMMIT or not self._under_way
-
-
 class Worker:
     """Answers items of one workload through one gateway.
 
@@ -198,10 +177,12 @@ class Worker:
         self._workload, self._run, self._gateway = workload, run, gateway
         self._commit_parts, self._count = commit, count
         settings = workload.models.settings()
-        self._limiter = ConcurrencyLimiter(settings)
+        self._turns: Turns = {}
         self._batches = any(model.batch is not None for model in settings.values())
-        # Wait for `commits.settled()` when no more items are answered.
-        self.commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
+        # Commits when 128 items are ready, after some seconds, or when no other item is in progress. Wait for
+        # `commits.settled()` when no more items are answered.
+        every_s = max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND)
+        self.commits: Batched[Answered, None] = Batched(self._commit, every_s, ITEMS_A_COMMIT)
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
         """Answer and commit a batch. Items that the budget stopped are not committed."""
@@ -209,7 +190,7 @@ class Worker:
 
     async def _item(self, work: WorkItem) -> ItemResult:
         with self.commits.under_way():
-            ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter)
+            ask = Ask(self._workload, work.item, self._gateway.complete, self._turns)
             done = await (self._parking(work, ask) if self._batches else answered(self._workload, work, ask))
         if done is None:
             return ItemResult(work.item.id, parked=tuple(ask.parking.requests) if ask.parking else ())

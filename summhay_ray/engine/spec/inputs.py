@@ -14,7 +14,7 @@ import json
 import os
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -47,57 +47,53 @@ class Mapped(Protocol):
     def __call__(self, work: Callable[[A], B], items: Iterable[A], error: type[UserError]) -> Iterator[B]: ...
 
 
+@dataclass(eq=False)
 class Inputs:
     """Reads files by their names in a spec. Every file that is read becomes part of the run's identity."""
 
-    def __init__(
-        self,
-        folder: Path,
-        store: Callable[[], Store | None] = lambda: None,
-        named: Iterable[str] = (),
-        untrusted: bool = False,
-        mapped: Mapped | None = None,
-    ) -> None:
-        """`folder`: the spec's. `named`: every text in the spec. `untrusted`: read nothing outside the spec's folder. `mapped`:
-        applies a function on the run's cluster; None if the run may not have one."""
-        self._mapped = mapped
-        self.folder = folder
-        self.untrusted = untrusted
-        self.record: Mapping[str, Any] | None = None
-        """The record of a stored run; None for a new one."""
-        self._named = named
-        self._places: set[Path] | None = None
-        self._open = store
-        self._given: dict[str, bytes] = {}
-        self._digests: dict[str, str] = {}
-        self.files: dict[str, Path] = {}
-        """Name in the spec -> path on this machine, for the files that were read from disk."""
-        self.settled = False
-        """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
+    folder: Path
+    """The spec's folder."""
+    open_store: Callable[[], Store | None] = lambda: None
+    named: Iterable[str] = ()
+    """Every text in the spec."""
+    untrusted: bool = False
+    """Whether nothing outside the spec's folder may be read."""
+    on_cluster: Mapped | None = None
+    """Applies a function on the run's cluster; None if the run may not have one."""
+    record: Mapping[str, Any] | None = field(default=None, init=False)
+    """The record of a stored run; None for a new one."""
+    digests: dict[str, str] = field(default_factory=dict, init=False)
+    """Name in the spec -> sha256 (hex) of the content, for all files that were read."""
+    files: dict[str, Path] = field(default_factory=dict, init=False)
+    """Name in the spec -> path on this machine, for the files that were read from disk."""
+    settled: bool = field(default=False, init=False)
+    """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
+    _places: set[Path] | None = field(default=None, init=False)
+    _given: dict[str, bytes] = field(default_factory=dict, init=False)
 
     @functools.cached_property
     def store(self) -> Store | None:
         """The run's store, which holds inputs that are named by their hash; None without a store. Raises StoreError."""
-        return self._open()
+        return self.open_store()
 
     @classmethod
     def stored(cls, store: Store, record: Mapping[str, Any]) -> Inputs:
         """The inputs of a stored run, from its record."""
         inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
         inputs.record = record
-        inputs._digests = {**record.get("inputs", {}), **record.get("answers", {})}
+        inputs.digests = {**record.get("inputs", {}), **record.get("answers", {})}
         inputs.settled = True
         return inputs
 
     def read(self, entry: str) -> bytes:
         """The file's content. Raises SpecError if there is no such file, or if it changed since it was first read."""
-        if self.settled and entry not in self._digests:
+        if self.settled and entry not in self.digests:
             raise SpecError(
                 f"{entry!r} is read for the first time while the run is under way; read it in `items` or `__init__`: a run's "
                 "files are kept before it begins"
             )
         if self.record is not None and self.store is not None:
-            content = self.store.get_object(KIND, self._digests[entry])
+            content = self.store.get_object(KIND, self.digests[entry])
         elif entry in self._given:
             content = self._given[entry]
         else:
@@ -110,25 +106,21 @@ class Inputs:
                 raise SpecError(f"spec: {error}") from error
             self.files[entry] = path.resolve()
         digest = hashlib.sha256(content).hexdigest()
-        if self._digests.setdefault(entry, digest) != digest:
+        if self.digests.setdefault(entry, digest) != digest:
             raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
         return content
 
     def mapped(self, n: int) -> Mapped | None:
         """A function that applies another one to `n` inputs on the run's cluster; None if this process should apply it."""
-        return self._mapped if n >= MANY else None
+        return self.on_cluster if n >= MANY else None
 
     def give(self, entry: str, content: bytes) -> None:
         """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""
         self._given[entry] = content
 
-    def digests(self) -> dict[str, str]:
-        """Name in the spec -> sha256 (hex) of the content, for all files that were read."""
-        return dict(self._digests)
-
     def keep(self, store: Store, entries: Iterable[str] | None = None) -> dict[str, str]:
         """Put the files that were read (or only `entries`) into the store; returns their `digests`."""
-        names = self._digests if entries is None else entries
+        names = self.digests if entries is None else entries
         return {entry: store.put_object(KIND, self.read(entry)) for entry in names}
 
     def code(self, name: str) -> str:
@@ -160,7 +152,7 @@ class Inputs:
         if self._places is None:
             # The spec's texts as paths, each relative to the spec's folder and to the current one.
             roots = (self.folder, Path())
-            self._places = {Path(os.path.abspath(root / text)) for text in self._named if text for root in roots}
+            self._places = {Path(os.path.abspath(root / text)) for text in self.named if text for root in roots}
         placed = Path(os.path.abspath(path))
         above = next((place for place in (placed, *placed.parents) if place in self._places), placed)
         return [*([above] if above != placed else []), *([self.folder] if self.untrusted else [])]
@@ -182,7 +174,7 @@ class RunModels:
     own: Callable[[], Mapping[str, LocalModel]]
     """The benchmark's models that answer in the worker, by name or by `provider/`."""
     settings: Callable[[], dict[str, ModelSettings]]
-    """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
+    """Model -> its settings, made once: endpoint, limits and price. Raises SpecError for a model without a price."""
 
     @functools.cached_property
     def given_answers(self) -> Mapping[str, GivenAnswers]:

@@ -464,9 +464,9 @@ class Spec(Strict):
         except YamlError as error:
             raise SpecError(f"{path}:{error}") from error
         if not isinstance(loaded, dict):
-            found = "an empty file" if loaded is None else f"{type(loaded).__name__} {_quote(loaded)}"
+            content = "an empty file" if loaded is None else f"{type(loaded).__name__} {_quote(loaded)}"
             raise SpecError(
-                f"{path}: expected a mapping of fields such as name: my-run, found {found}; summhay init writes a spec"
+                f"{path}: expected a mapping of fields such as name: my-run, found {content}; summhay init writes a spec"
             )
         return loaded, file.parent
 

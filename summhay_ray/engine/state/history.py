@@ -196,7 +196,7 @@ class History:
     def stop(self) -> StopRecord | None:
         """The latest stop, if the run was not started again and nothing was committed since; else None."""
         stop = self._newest("stops", StopRecord)
-        if stop is None or stop["commits"] != self.run.added():
+        if stop is None or stop["commits"] != self.run.manifest().added:
             return None
         return stop if not self.start or self.start["session"] <= stop["session"] else None
 
@@ -242,7 +242,7 @@ def keep_stop(run: store.RunStore, session: int, content: Mapping[str, Any]) -> 
 
     `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
     """
-    _append(run, "stops", StopRecord, {**content, "session": session, "commits": run.added()})
+    _append(run, "stops", StopRecord, {**content, "session": session, "commits": run.manifest().added})
 
 
 def usage_of_run(

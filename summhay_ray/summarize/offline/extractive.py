@@ -69,13 +69,13 @@ class Support:
         For a context with headers such as `<Section 1>`: each header with the most central sentences of its section. For a prompt
         that requests a summary of its whole `### Context:`: the most central sentences of the context.
         """
-        asked = read_frame(request.prompt)
-        if asked is not None and SECTION.search(asked.context):
-            headers = list(SECTION.finditer(asked.context))
-            summaries = _central([text for _, text in numbered(asked.context, headers)])
+        frame = read_frame(request.prompt)
+        if frame is not None and SECTION.search(frame.context):
+            headers = list(SECTION.finditer(frame.context))
+            summaries = _central([text for _, text in numbered(frame.context, headers)])
             return "\n\n".join(f"{header.group()}\n{text}" for header, text in zip(headers, summaries, strict=True))
-        if asked is not None and _SUMMARY.search(asked.instruction):
-            return _central([asked.context])[0]
+        if frame is not None and _SUMMARY.search(frame.instruction):
+            return _central([frame.context])[0]
         question = read(request.prompt)
         index = indexing.index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
@@ -114,9 +114,9 @@ class _Clusters:
 
 
 def _ranked(index: indexing.SentenceIndex, query: indexing.Vector) -> _Clusters:
-    asked = query
+    vector = query
     for round_ in range(_ROUNDS):
-        relevance = index.similarities(asked)
+        relevance = index.similarities(vector)
         if not relevance.any():
             # No query term occurs: rank by support alone.
             relevance = np.ones(index.n)
@@ -129,7 +129,7 @@ def _ranked(index: indexing.SentenceIndex, query: indexing.Vector) -> _Clusters:
             for part in (query, words):
                 dense[part.terms] += part.weights
             terms = np.flatnonzero(dense)
-            asked = index.unit(indexing.Vector(terms, dense[terms]))
+            vector = index.unit(indexing.Vector(terms, dense[terms]))
     return clusters
 
 

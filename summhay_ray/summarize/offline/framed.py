@@ -45,13 +45,13 @@ class Framed:
 
 def read_frame(prompt: str) -> Framed | None:
     """The parts of a prompt; None for a prompt without this layout."""
-    found = _FRAME.search(prompt)
-    if found is None:
+    frame = _FRAME.search(prompt)
+    if frame is None:
         return None
-    named = _PARTS.split(found[2])
+    named = _PARTS.split(frame[2])
     parts = {name: _CUE.sub("", text).strip() for name, text in zip(named[1::2], named[2::2], strict=True)}
     options = tuple(numbered(parts.get("Options", ""), list(_OPTION.finditer(parts.get("Options", "")))))
-    return Framed(found[1], parts.get("Instruction", ""), options, parts.get("Background", "") or parts.get("Target Case", ""))
+    return Framed(frame[1], parts.get("Instruction", ""), options, parts.get("Background", "") or parts.get("Target Case", ""))
 
 
 def numbered(text: str, headers: Sequence[re.Match[str]]) -> list[tuple[int, str]]:

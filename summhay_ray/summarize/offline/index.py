@@ -171,8 +171,8 @@ def sums(groups: Ints, values: Floats, n: int) -> Floats:
 def _statements(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """The sentences of `text` with enough terms to state something, each with its distinct terms."""
     read = (statement.text for statement in read_prose(text, sentences_of).statements)
-    found = ((sentence, tuple(dict.fromkeys(terms_of(sentence)))) for sentence in read)
-    return [(sentence, terms) for sentence, terms in found if len(terms) >= _FEWEST_TERMS]
+    bags = ((sentence, tuple(dict.fromkeys(terms_of(sentence)))) for sentence in read)
+    return [(sentence, terms) for sentence, terms in bags if len(terms) >= _FEWEST_TERMS]
 
 
 index_of = functools.lru_cache(maxsize=2)(SentenceIndex)

@@ -62,20 +62,20 @@ def read(prompt: str) -> Question:
     body, mark, tail = prompt.partition(f"\n{END_MARK}\n")
     length = _ANSWER.search(tail if mark else prompt)
     if mark or notes or length:
-        documents, asked = (_documents(body), tail) if mark else ((), prompt)
+        documents, question = (_documents(body), tail) if mark else ((), prompt)
         if mark and not length and not all(pattern.search(tail) for pattern in _OURS.values()):
             # A user's template may ask before the documents, too.
             first_head = _HEADER.search(body)
             before = body[: first_head.start() if first_head else len(body)].removesuffix(NOTE + "\n")
-            asked = f"{before}\n{tail}"
+            question = f"{before}\n{tail}"
         if length:
             words = int(length.group(1))
-            query = _OURS["Question"].search(asked)
+            query = _OURS["Question"].search(question)
             first = max((number for number, _ in documents), default=0) + 1
             paragraphs = [part for part in _PARAGRAPH.split(notes[1] if notes else "") if part.strip()]
             return Question(
                 (*documents, *((first + place, text) for place, text in enumerate(paragraphs))),
-                query.group(1) if query else asked,
+                query.group(1) if query else question,
                 max(1, words // _WORDS_A_SENTENCE),
                 n_words=words,
             )
@@ -86,19 +86,19 @@ def read(prompt: str) -> Question:
                 for number in cited.split(","):
                     texts.setdefault(int(number), []).append(statement)
         # One paragraph each, so that no bullet continues the line before it.
-        return Question(tuple((number, "\n\n".join(parts)) for number, parts in texts.items()), *_asked(asked))
-    found = list(_HEADER.finditer(prompt))
-    if not found:
+        return Question(tuple((number, "\n\n".join(parts)) for number, parts in texts.items()), *_asked(question))
+    headers = list(_HEADER.finditer(prompt))
+    if not headers:
         return Question((), *_asked(prompt))
-    before = prompt[: found[0].start()]
-    start = _tail_start(prompt, found[-1].end(), _NUMBER.search(before) is not None)
-    return Question(_documents(prompt[found[0].start() : start]), *_asked(before + "\n" + prompt[start:]))
+    before = prompt[: headers[0].start()]
+    start = _tail_start(prompt, headers[-1].end(), _NUMBER.search(before) is not None)
+    return Question(_documents(prompt[headers[0].start() : start]), *_asked(before + "\n" + prompt[start:]))
 
 
 def _documents(text: str) -> tuple[tuple[int, str], ...]:
-    found = list(_HEADER.finditer(text))
-    ends = [header.start() for header in found[1:]] + [len(text)]
-    return tuple((int(header.group(1)), text[header.end() + 1 : end]) for header, end in zip(found, ends, strict=True))
+    headers = list(_HEADER.finditer(text))
+    ends = [header.start() for header in headers[1:]] + [len(text)]
+    return tuple((int(header.group(1)), text[header.end() + 1 : end]) for header, end in zip(headers, ends, strict=True))
 
 
 def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:
@@ -114,7 +114,7 @@ def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:
 
 def _asked(text: str) -> tuple[str, int, str]:
     labelled = {name: pattern.search(text) for name, pattern in _OURS.items()}
-    ours = [found.group(1) for found in labelled.values() if found]
+    ours = [label.group(1) for label in labelled.values() if label]
     if len(ours) == len(_OURS) and re.fullmatch(r"\d{1,9}", ours[-1], re.ASCII):
         return f"{ours[1]} {ours[0]}", int(ours[-1]), ours[0]
     number = _NUMBER.search(text)

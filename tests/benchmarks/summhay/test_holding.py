@@ -11,7 +11,7 @@ import pytest
 from summhay_grids import grid_of_files
 
 from summhay_ray.benchmarks.summhay.haystacks.sources import Recent
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, Kept
+from summhay_ray.engine.ask import Ask, Kept, Turns
 from summhay_ray.engine.run.queues import WorkItem
 from summhay_ray.engine.run.worker import Answered, answered
 from summhay_ray.llm import RawAnswer, Request
@@ -64,8 +64,8 @@ def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
     async def answer_all() -> tuple[int, list[Answered]]:
         # A cell asks for all its insights at once, so that all calls of all cells wait together.
         provider = Provider(sum(grid.grid.haystacks.metadata[0].n_insights[0] for _ in work))
-        limiter = ConcurrencyLimiter(grid.models.settings())
-        done = await asyncio.gather(*(answered(grid, one, Ask(grid, one.item, provider.complete, limiter)) for one in work))
+        turns: Turns = {}
+        done = await asyncio.gather(*(answered(grid, one, Ask(grid, one.item, provider.complete, turns)) for one in work))
         return provider.alive, done
 
     waiting, done = asyncio.run(answer_all())

@@ -30,7 +30,7 @@ def test_every_insight_has_its_documents() -> None:
     expected = [
         (one.haystack.haystack_id, insight, sorted(documents))
         for one in sources
-        for insight, documents in one.haystack.gold().items()
+        for insight, documents in one.haystack.gold.items()
     ]
     assert gold_by_insight([metadata_of(one) for one in sources]).rows() == expected
     assert gold_by_insight([]).rows() == []
@@ -47,5 +47,5 @@ def test_a_query_has_the_documents_of_all_its_insights(tmp_path: Path) -> None:
     assert gold.keys() == {(haystack.haystack_id, subtopic.subtopic_id) for subtopic in haystack.subtopics}
     for subtopic in haystack.subtopics:
         kept = [one.insight_id for one in haystack.insights_of(subtopic.subtopic_id) if one.insight_id not in lost]
-        documents = sorted(set().union(*(haystack.gold()[insight] for insight in kept)))
+        documents = sorted(set().union(*(haystack.gold[insight] for insight in kept)))
         assert gold[haystack.haystack_id, subtopic.subtopic_id] == documents

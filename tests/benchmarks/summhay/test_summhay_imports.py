@@ -37,7 +37,7 @@ def test_many_files_are_one_commit_and_merged(tmp_path: Path) -> None:
     run = store.run(result.run)
     assert (result.haystacks, result.documents, result.queries) == (MANY, 4 * MANY, 2 * MANY)
     assert (result.summaries, result.judgments, result.failures) == (0, 0, 0)
-    assert (run.version(), run.added(), run.has_tables()) == (2, 3, True)
+    assert (run.version(), run.manifest().added, run.has_tables()) == (2, 3, True)
     assert run.table("documents").height == 4 * MANY
     assert api.status(result.run, store.uri).status == "imported"
     assert len(api.score(result.run, store.uri).haystacks) == MANY

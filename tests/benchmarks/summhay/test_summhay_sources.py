@@ -58,7 +58,7 @@ def test_metadata_says_what_the_haystack_says(name: str) -> None:
     assert known.n_documents == len(haystack.documents) == 32
     assert known.subtopics == haystack.subtopics
     assert known.n_insights == tuple(len(haystack.insights_of(one.subtopic_id)) for one in haystack.subtopics)
-    assert list(known.gold().items()) == list(haystack.gold().items())
+    assert list(known.gold.items()) == list(haystack.gold.items())
     assert HaystackMetadata.from_json(json.loads(json.dumps(known.to_json()))) == known
 
 

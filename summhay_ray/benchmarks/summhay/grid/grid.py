@@ -186,14 +186,13 @@ class Grid:
     """Every query of the haystacks with every system of the spec."""
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs, models: RunModels) -> None:
+        """Raises SpecError for a name or a prompt of a new run's spec that is unknown or unusable."""
         self.spec, self.inputs = spec, inputs
         self.retrievers = Retrievers(spec, inputs)
         self.haystacks = haystacks_of(spec.haystacks, inputs, spec.documents)
         self.entries = Entries(spec, inputs, models)
-
-    def check(self) -> None:
-        """Check every name and prompt of the spec. Raises SpecError for one that is unknown or unusable."""
-        spec, folder = self.spec, self.inputs.folder
+        if inputs.record is not None:
+            return
         check_retrievers_of(self.retrievers, self.haystacks.metadata)
         try:
             for ordering in spec.orderings:
@@ -203,7 +202,7 @@ class Grid:
         except (UnknownName, judge.BadName) as error:
             raise SpecError(f"spec: {error}") from error
         reducers = [one.reduce for one in spec.summarizers if one.reduce]
-        check_models([*spec.parts(), *spec.summarizers, *reducers], folder)
+        check_models([*spec.parts(), *spec.summarizers, *reducers], inputs.folder)
         check_prompts([*spec.summarizers, *spec.parts()], self.entries.prompts)
 
     @functools.cached_property
@@ -242,11 +241,11 @@ class Grid:
     def items(self) -> Iterator[Item]:
         """A cell for each unit, summarizer and repeat; haystack by haystack, so that calls with a common prompt prefix are
         adjacent."""
-        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
+        ways = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
         units = (
             Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
             for haystack in self.haystacks.metadata
-            for retriever, ordering in shown
+            for retriever, ordering in ways
             for subtopic in haystack.subtopics
         )
         n_insights = self.haystacks.insight_counts()
@@ -275,7 +274,7 @@ class Grid:
 
     def n_items(self) -> int:
         """The number of cells, without listing them."""
-        shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
+        n_ways = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
         queries = sum(len(haystack.n_insights) for haystack in self.haystacks.metadata)
-        n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
+        n: int = queries * n_ways * len(self.spec.summarizers) * self.spec.repeats
         return n

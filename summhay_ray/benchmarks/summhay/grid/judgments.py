@@ -40,7 +40,7 @@ class Truth:
 
 def truth_of(haystack: Haystack, cell: Cell) -> Truth:
     """The reference insights of a cell's query, with their gold documents."""
-    insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold()
+    insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold
     subtopic = next(one for one in haystack.subtopics if one.subtopic_id == cell.unit.subtopic_id)
     own = {insight.insight_id: gold[insight.insight_id] for insight in insights}
     return Truth(insights, own, subtopic.query if subtopic.absent else "")
@@ -127,12 +127,14 @@ async def _judge(
             extract = part.extract.for_plan() if ask.planning and part.extract is not None else part.extract
             if ask.planning and extract is not None:
                 await note_savings(part.strategy, some, summary.bullets, settings, ask, "judge", extract)
-            verdicts = (
-                judging.outcomes_of(part.strategy, some, summary.bullets, settings, ask_model)
-                if extract is None
-                else judge_by_extract(part.strategy, some, summary.bullets, settings, ask_model, extract)
+            given = part.strategy, some, summary.bullets, settings, ask_model
+            verdicts = await guard(
+                "judge_error",
+                part.strategy,
+                lambda: judging.outcomes_of(*given) if extract is None else judge_by_extract(*given, extract),
+                ask.planning,
             )
-            return one_each(await guard("judge_error", part.strategy, verdicts, ask.planning), len(some))
+            return one_each(verdicts, len(some))
 
     def chosen(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         if (known := asked.get(named.text)) is not None:

@@ -131,7 +131,7 @@ class HaystackCorpora(retrieval.Corpora):
             raise SpecError(f"spec: qrels: {error}") from error
 
     def relevance(self) -> str:
-        return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
+        return self.inputs.digests[self.spec.qrels] if self.spec.qrels else ""
 
     def queries_identity(self, corpus_id: str) -> str:
         """See `Corpora`. A haystack's id is also a hash of its queries and insights."""
@@ -182,7 +182,7 @@ class HaystackCorpora(retrieval.Corpora):
         """The paths of the judgments used in a BEIR folder; empty if the spec has qrels. Raises SpecError."""
         inputs, split, names = self.inputs, self.spec.split, f"{folder}/qrels/"
         if inputs.settled:
-            return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests() if name.startswith(names))
+            return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests if name.startswith(names))
         place = inputs.path(folder)
         if not (place / retrieve.CORPUS).exists():
             mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"

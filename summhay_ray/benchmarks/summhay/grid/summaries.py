@@ -7,7 +7,6 @@ import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Prepared, Rows
@@ -138,11 +137,13 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         truth = truth_of(haystack, cell)
         ask_model = ask.of("summarize", output_tokens=lambda _: len(truth.insights) * TOKENS_A_BULLET)
         task = task_of(grid, cell, haystack, context)
-
-        async def summarize() -> Any:
-            return await make_summarizer(spec.strategy).summarize(task, ask_model)
-
-        outcome = read_summary(await guard("strategy_error", spec.strategy_label, summarize(), ask.planning))
+        answer = await guard(
+            "strategy_error",
+            spec.strategy_label,
+            lambda: make_summarizer(spec.strategy).summarize(task, ask_model),
+            ask.planning,
+        )
+        outcome = read_summary(answer)
     if isinstance(outcome, Answer):
         raw = outcome.value
         if (given := grid.entries.models.given_answers.get(spec.model)) is not None:

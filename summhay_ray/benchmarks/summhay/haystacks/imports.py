@@ -113,7 +113,7 @@ def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> t
         if source.haystack.haystack_id != haystack_id:
             raise changed_error(path)
         store.put_object("haystack", source_bytes(source.raw))
-        rows, gold = imported_rows(source), source.haystack.gold()
+        rows, gold = imported_rows(source), source.haystack.gold
         judged: dict[str, list[Judgment]] = {}
         for judgment in rows.judgments:
             judged.setdefault(judgment.cell_id, []).append(judgment)

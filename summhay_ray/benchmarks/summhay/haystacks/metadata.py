@@ -66,30 +66,27 @@ class HaystackMetadata:
     @property
     def subtopics(self) -> tuple[Subtopic, ...]:
         """See `Haystack.subtopics`. They are unpacked at each use."""
-        listed = enumerate(_unpack(self.packed)["subtopics"])
+        listed = enumerate(self.contents["subtopics"])
         return tuple(Subtopic(haystack_id=self.haystack_id, position=position, **subtopic) for position, subtopic in listed)
 
     @property
-    def marks(self) -> Mapping[str, Sequence[int] | None]:
-        """`gold` in JSON's types: insight -> sorted numbers."""
-        marks: dict[str, list[int] | None] = _unpack(self.packed)["gold"]
-        return marks
+    def contents(self) -> dict[str, Any]:
+        """`packed` as JSON, unpacked at each use: `subtopics`; `gold`, insight -> sorted numbers of documents, or null;
+        `importance`, insight -> vital, okay or other, empty for a haystack whose insights are no nuggets."""
+        unpacked: dict[str, Any] = json.loads(zlib.decompress(self.packed))
+        return unpacked
 
     @property
-    def importance(self) -> Mapping[str, str]:
-        """Insight -> vital, okay or other; empty for a haystack whose insights are no nuggets."""
-        importance: dict[str, str] = _unpack(self.packed)["importance"]
-        return importance
-
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
-        return {insight_id: None if numbers is None else frozenset(numbers) for insight_id, numbers in self.marks.items()}
+        gold = self.contents["gold"].items()
+        return {insight_id: None if numbers is None else frozenset(numbers) for insight_id, numbers in gold}
 
     def to_json(self) -> dict[str, Any]:
         """The metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
         facts = None if self.facts is None else asdict(self.facts)
-        return {**content, "packed": _unpack(self.packed), "facts": facts}
+        return {**content, "packed": self.contents, "facts": facts}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> HaystackMetadata:
@@ -105,7 +102,7 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
     words = NUGGET_WEIGHTS["weighted"]
     importance = {one.insight_id: one.importance if one.importance in words else OTHER for one in haystack.insights}
     weighed = haystack.nuggets or any(one.importance for one in haystack.insights)
-    gold = {insight_id: None if numbers is None else sorted(numbers) for insight_id, numbers in haystack.gold().items()}
+    gold = {insight_id: None if numbers is None else sorted(numbers) for insight_id, numbers in haystack.gold.items()}
     subtopics = [
         {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in haystack.subtopics
     ]
@@ -127,11 +124,6 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
 def _pack(subtopics: Sequence[Any], gold: Mapping[str, Any], importance: Mapping[str, str]) -> bytes:
     text = json.dumps({"subtopics": subtopics, "gold": gold, "importance": importance}, separators=(",", ":"))
     return zlib.compress(text.encode("ascii"))
-
-
-def _unpack(packed: bytes) -> dict[str, Any]:
-    unpacked: dict[str, Any] = json.loads(zlib.decompress(packed))
-    return unpacked
 
 
 def source_bytes(raw: Mapping[str, Any]) -> bytes:
@@ -188,7 +180,7 @@ def stored_metadata(store: Store, record: Mapping[str, Any]) -> Sequence[Haystac
 def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
     """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted; null: unknown."""
     schema: dict[str, Any] = {**dict.fromkeys(_INSIGHT, pl.String), "documents": pl.List(pl.Int64)}
-    rows = [(one.haystack_id, *mark) for one in metadata for mark in one.marks.items()]
+    rows = [(one.haystack_id, *mark) for one in metadata for mark in one.contents["gold"].items()]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
@@ -198,7 +190,7 @@ def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
     for haystack in metadata:
         # Insights are listed query by query.
         queries = (one.subtopic_id for one, n in zip(haystack.subtopics, haystack.n_insights, strict=True) for _ in range(n))
-        nuggets = haystack.importance.items()
+        nuggets = haystack.contents["importance"].items()
         rows += [(haystack.haystack_id, query, *nugget) for query, nugget in zip(queries, nuggets, strict=False)]
     return pl.DataFrame(
         rows, schema=dict.fromkeys(("haystack_id", "subtopic_id", "insight_id", "importance"), pl.String), orient="row"

@@ -13,7 +13,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -103,40 +103,34 @@ class Recent:
     def keep(self, loaded: Loaded) -> None:
         """Keep a haystack, and drop the oldest ones beyond the limit."""
         with self._look:
-            kept = self._kept
-            kept[loaded.file.haystack.haystack_id] = loaded
-            while len(kept) > 1 and (len(kept) > self.most or sum(one.size for one in kept.values()) > KEPT_BYTES):
-                kept.popitem(last=False)
+            haystacks = self._kept
+            haystacks[loaded.file.haystack.haystack_id] = loaded
+            while len(haystacks) > 1 and (len(haystacks) > self.most or sum(one.size for one in haystacks.values()) > KEPT_BYTES):
+                haystacks.popitem(last=False)
 
 
+@dataclass(eq=False)
 class Haystacks(Mapping[str, Haystack]):
-    """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time.
+    """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time. A source whose content has
+    changed raises UserError."""
 
-    `read`: haystack_id -> (content of its source, name of the source for messages). It raises KeyError for an id that is not in
-    the run; its errors pass through. A source whose content has changed raises UserError. `metadata`: reads the metadata.
-    `recent`: keeps the haystacks that are loaded, and may have some already. `mapped`: see `Inputs.mapped`.
-    """
-
-    def __init__(
-        self,
-        ids: Iterable[str],
-        read: Callable[[str], tuple[bytes, str]],
-        metadata: Callable[[], Sequence[HaystackMetadata]] = tuple,
-        recent: Recent | None = None,
-        mapped: Callable[..., Iterator[Any]] | None = None,
-    ) -> None:
-        self._ids = dict.fromkeys(ids)
-        self._read = read
-        self._metadata, self._mapped = metadata, mapped
-        self._kept_in = ""
-        self.recent = recent or Recent()
-        self._load = threading.Lock()
-        self._thread: ThreadPoolExecutor | None = None
+    ids: Collection[str]
+    read: Callable[[str], tuple[bytes, str]]
+    """haystack_id -> (content of its source, name of the source for messages). It raises KeyError for an id that is not in the
+    run; its errors pass through."""
+    read_metadata: Callable[[], Sequence[HaystackMetadata]] = tuple
+    recent: Recent = field(default_factory=Recent)
+    """Keeps the haystacks that are loaded, and may have some already."""
+    mapped: Callable[..., Iterator[Any]] | None = None
+    """See `Inputs.mapped`."""
+    _kept_in: str = field(default="", init=False)
+    _load: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _thread: ThreadPoolExecutor | None = field(default=None, init=False)
 
     @functools.cached_property
     def metadata(self) -> Sequence[HaystackMetadata]:
         """The metadata of each haystack, read on first use: the workers of a run use none."""
-        return self._metadata()
+        return self.read_metadata()
 
     def insight_counts(self) -> dict[tuple[str, str], int]:
         """(haystack_id, subtopic_id) -> the number of the subtopic's insights."""
@@ -150,33 +144,33 @@ class Haystacks(Mapping[str, Haystack]):
         return self.file(haystack_id).haystack
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
+        return iter(self.ids)
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def file(self, haystack_id: str) -> ReleasedFile:
         """The haystack and the JSON it was read from. Raises KeyError for a haystack_id that is not in the run."""
-        kept = self.recent.find(haystack_id)
-        if kept is not None:
-            return kept
+        source = self.recent.find(haystack_id)
+        if source is not None:
+            return source
         with self._load:
-            kept = self.recent.find(haystack_id)
-            if kept is None:
-                content, name = self._read(haystack_id)
-                kept = read_released(content, name)
-                if kept.haystack.haystack_id != haystack_id:
+            source = self.recent.find(haystack_id)
+            if source is None:
+                content, name = self.read(haystack_id)
+                source = read_released(content, name)
+                if source.haystack.haystack_id != haystack_id:
                     raise changed_error(name)
-                self.recent.keep(Loaded(kept, len(content)))
-            return kept
+                self.recent.keep(Loaded(source, len(content)))
+            return source
 
     async def fetch(self, haystack_id: str) -> Haystack:
         """The haystack, loaded in a thread if necessary so that the event loop is not blocked."""
-        kept = self.recent.find(haystack_id)
-        if kept is None:
+        source = self.recent.find(haystack_id)
+        if source is None:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="haystacks")
-            kept = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
-        return kept.haystack
+            source = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
+        return source.haystack
 
     def keep(self, store: Store) -> None:
         """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
@@ -186,15 +180,15 @@ class Haystacks(Mapping[str, Haystack]):
         there = set(store.files.names("objects/haystack"))
         absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
         blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
-        read = ([(one.digest, *self._read(one.haystack_id)) for one in block] for block in blocks)
-        if self._mapped is None:
+        read = ([(one.digest, *self.read(one.haystack_id)) for one in block] for block in blocks)
+        if self.mapped is None:
             for block in read:
                 _put(store, block)
         else:
             uri = store.files.uri
-            for _ in self._mapped(lambda block: _put(_opened(uri), block), read, UserError):
+            for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
                 continue
-        self._read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
+        self.read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
         self._kept_in = store.files.uri
 
     def recorded(self, store: Store) -> dict[str, Any]:
@@ -215,12 +209,12 @@ def _put(store: Store, sources: Iterable[tuple[str, bytes, str]]) -> None:
     def put(source: tuple[str, bytes, str]) -> None:
         digest, content, name = source
         try:
-            kept = source_bytes(json.loads(content))
+            body = source_bytes(json.loads(content))
         except ValueError:
             raise changed_error(name) from None
-        if hashlib.sha256(kept).hexdigest() != digest:
+        if hashlib.sha256(body).hexdigest() != digest:
             raise changed_error(name)
-        store.put_object("haystack", kept)
+        store.put_object("haystack", body)
 
     with ThreadPoolExecutor(max_workers=TOGETHER) as threads:
         list(threads.map(put, sources))
@@ -266,7 +260,7 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
             metadata = tuple(threads.map(read, named))
     else:
         metadata = tuple(map(read, named))
-    if documents and not any(one.importance for one in metadata):
+    if documents and not any(one.contents["importance"] for one in metadata):
         raise SpecError("spec: documents: no haystack is a file of nuggets, and others have their own documents; remove it")
     for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
         if first.setdefault(one.haystack_id, entry) != entry:

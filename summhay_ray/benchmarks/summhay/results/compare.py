@@ -77,12 +77,12 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
     # Without any gold document, only coverage is known.
     graded = rows.is_empty() or rows["joint"].count() > 0
     figures = {name: pl.col(column) for name, column in FIGURES.items() if graded or name == "coverage"}
-    asked = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
+    queries = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
     # Unjudged insights are missing from each figure; the remaining figures cover only some insights.
     n, missing = pl.col("n").fill_null(0), pl.max_horizontal(pl.col("n_expected") - pl.col("n").fill_null(0), 0)
     counts = {"coverage": n, "joint": pl.col("graded").fill_null(0), "citation": pl.col("covered").fill_null(0)}
     expected = [
-        asked.select("system", **where, figure=pl.lit(figure), n=counts[figure], n_expected=counts[figure] + missing)
+        queries.select("system", **where, figure=pl.lit(figure), n=counts[figure], n_expected=counts[figure] + missing)
         for figure in figures
     ]
     by_query = ByQuery(

@@ -152,7 +152,7 @@ def _judged(
 ) -> Iterable[dict[str, Any]]:
     answers, prompts = kept
     insights = {insight.insight_id: insight.text for insight in source.haystack.insights}
-    scored = score_summary(judgments, summary.bullets, source.haystack.gold(), compat)
+    scored = score_summary(judgments, summary.bullets, source.haystack.gold, compat)
     for judgment, score in zip(judgments, scored, strict=True):
         bullet = getattr(score, "bullet", None)
         yield {

@@ -4,7 +4,7 @@ The rejudges of a run are listed in a numbered chain in the run's folder: `runs/
 "j..."}. The run itself never changes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NotRequired
@@ -55,8 +55,8 @@ def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
 
 def supports_of(run: RunStore) -> list[RunStore]:
     """The support runs of a run's summaries that have judged a bullet, oldest first; a recited run holds its own."""
-    found = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
-    return [one for one in found if "support_bullets" in one.declared and one.has_rows("support_bullets")]
+    runs = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
+    return [one for one in runs if "support_bullets" in one.declared and one.has_rows("support_bullets")]
 
 
 def judging_ids(run: RunStore, judging: Judging) -> list[str]:
@@ -218,8 +218,8 @@ def read_biases(path: Path) -> tuple[JudgeBias, ...]:
         raise UserError(f"{path.name} holds no measured biases: {error}; {mend}") from error
 
 
-def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
-    """Returns a function: judge, as named in tables -> its bias, or None if it was not measured with these settings."""
+def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias], judges: Iterable[str]) -> dict[str, JudgeBias | None]:
+    """Judge, as named in tables -> its bias, or None if it was not measured with these settings."""
     # Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none.
     entries: dict[str, JudgeEntry] = {}
     for judged in judges_of(run) if rejudged else ():
@@ -227,9 +227,8 @@ def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Cal
         entries |= [(judged.judge, one) for one in judge_entries(holder) if (one["name"] or one["model"]) == judged.label]
     if not rejudged:
         entries = {one["name"] or one["model"]: one for one in judge_entries(run)}
-    named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
-
-    def known(judge: str) -> JudgeBias | None:
+    named, known = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own], dict[str, JudgeBias | None]()
+    for judge in judges:
         entry = entries.get(judge)
         name = name_of(entry["model"], entry["strategy"]).text if entry else judge
         if entry and entry["prompt"]:
@@ -240,8 +239,7 @@ def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Cal
             # A judge that the spec names itself may have been measured under that name.
             private = (one for one in own if one.judge == entry["name"] and not one.names and _is_private(one.judge))
             bias = next(private, None)
-        return bias or bias_of(name, bench.shipped_biases())
-
+        known[judge] = bias or bias_of(name, bench.shipped_biases())
     return known
 
 

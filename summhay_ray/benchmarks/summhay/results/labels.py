@@ -192,7 +192,7 @@ def label_pairs(run: RunStore, labels: Labels, metadata: Sequence[HaystackMetada
     for piece, judged in judged_pieces(run, "judgments", judges_of(run)):
         for summary in BY_NAME["summaries"].records(piece.filter(pl.col("cell_id").is_in(list(wanted)))):
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
-            own, gold = wanted[summary.cell_id], by_id[summary.haystack_id].gold()
+            own, gold = wanted[summary.cell_id], by_id[summary.haystack_id].gold
             for label in own.values():
                 if label.bullet is not None and label.bullet > len(summary.bullets):
                     bullets = f"the summary has bullets 1..{len(summary.bullets)}"

@@ -29,8 +29,8 @@ _NUMBERED = pl.when(pl.col("repeat") > 0).then(pl.format("{}#{}", "system", "rep
 
 def absent_queries(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
     """The queries that no document answers: haystack_id and subtopic_id."""
-    found = [(one.haystack_id, topic.subtopic_id) for one in metadata for topic in one.subtopics if topic.absent]
-    return pl.DataFrame(found, schema=dict.fromkeys(PLACE, pl.String), orient="row")
+    queries = [(one.haystack_id, topic.subtopic_id) for one in metadata for topic in one.subtopics if topic.absent]
+    return pl.DataFrame(queries, schema=dict.fromkeys(PLACE, pl.String), orient="row")
 
 
 class Claims:

@@ -89,10 +89,10 @@ def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
     """The sections for a terminal: how much is scored so far, the results unless a leaderboard shows them, and claims."""
     claims, scored = claims_section(result.by_query, result.judge), any(system.n_scored for system in _of(result, result.judge))
     nothing = f"Nothing is scored: 0 of {sum(system.n_expected for system in result.by_query):,} insights"
-    found = [Section(said) for said in [result.so_far or ("" if scored else nothing)] if said]
+    sections = [Section(said) for said in [result.so_far or ("" if scored else nothing)] if said]
     if scored and not ranked:
-        found.append(replace(_results(result, result.judge, more=False, of_paper=False), notes=()))
-    return [*found, *([claims] if claims else [])]
+        sections.append(replace(_results(result, result.judge, more=False, of_paper=False), notes=()))
+    return [*sections, *([claims] if claims else [])]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:

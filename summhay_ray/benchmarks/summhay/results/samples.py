@@ -88,7 +88,7 @@ class _SampleMaker:
         self._queries = {
             (haystack.haystack_id, topic.subtopic_id): topic for haystack in metadata for topic in haystack.subtopics
         }
-        self._gold = {haystack.haystack_id: haystack.gold() for haystack in metadata}
+        self._gold = {haystack.haystack_id: haystack.gold for haystack in metadata}
         self._wanted = {row[:2]: row[2] for row in gold_by_query(run, metadata).iter_rows()}
         place = ("haystack_id", "subtopic_id", "retriever", "ordering", "context_id")
         rows = (row for piece in run.pieces("contexts") for row in piece.select(place).iter_rows())
@@ -320,7 +320,7 @@ def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
 
 def _insights(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[tuple[str, Any]]:
     """(HAYSTACK/INSIGHT, insight), sorted by id. The table groups insights by haystack, but in another order."""
-    gold = {haystack.haystack_id: haystack.gold() for haystack in metadata}
+    gold = {haystack.haystack_id: haystack.gold for haystack in metadata}
     rows = (row for piece in run.pieces("insights") for row in piece.iter_rows(named=True))
     for haystack_id, own in itertools.groupby(rows, key=itemgetter("haystack_id")):
         for row in sorted(own, key=itemgetter("insight_id")):

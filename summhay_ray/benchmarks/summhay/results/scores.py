@@ -233,7 +233,6 @@ def score_run(
     judges = judging.judges_of(run) if judge or (rejudged and judging.judging_ids(run, "rejudges")) else None
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
-    known = judging.known_biases(run, judges is not None, biases)
     # An imported run has no spec.
     if grid is None and "spec" in run.record:
         made: Any = Benchmark.of(run)
@@ -247,7 +246,7 @@ def score_run(
     scorers = sorted(named, key=lambda name: (name != of_record, name))
     shared = Counter(one.name for one in metadata)
     ids = {one.name if shared[one.name] == 1 else f"{one.name} ({one.haystack_id})": one.haystack_id for one in metadata}
-    scorer = replace(scorer, biases={name: known(name) for name in scorers}, ids=ids)
+    scorer = replace(scorer, biases=judging.known_biases(run, judges is not None, biases, scorers), ids=ids)
     pooled, by_query = (scorer.pooled(weighting) for weighting in metrics.WEIGHTINGS)
     over_systems = dict[str, metrics.Corrected]()
     if labels is not None:
@@ -311,7 +310,7 @@ def _scorer(
         for summary in BY_NAME["summaries"].records(mine[odd]):
             system = [getattr(summary, name) for name in SYSTEM]
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
-            for row in metrics.score_summary(rows, summary.bullets, by_id[summary.haystack_id].gold(), compat):
+            for row in metrics.score_summary(rows, summary.bullets, by_id[summary.haystack_id].gold, compat):
                 if isinstance(row, Score):
                     place = (row.judge, summary.haystack_id, summary.subtopic_id, row.insight_id)
                     one_by_one.append((*system, *place, *(getattr(row, name) for name in metrics.VALUES)))
@@ -325,8 +324,8 @@ def _scorer(
         of_nuggets = metrics.nugget_sums(insights.join(nuggets, on=on)) if nuggets.height else nuggets
         return metrics.insight_sums(insights), figures, of_nuggets, failures
 
-    found = list(_side_by_side(scored, judging.judged_pieces(run, "judgments", judges)))
-    sums, bullets, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
+    parts = list(_side_by_side(scored, judging.judged_pieces(run, "judgments", judges)))
+    sums, bullets, judged, failures = zip(*parts, strict=True) if parts else ((), (), (), ())
     expected, none = _expected(metadata, systems, kinds, unasked), _rows((), kinds, names)
     by_query = pl.DataFrame()
     if nuggets.height:
@@ -420,14 +419,14 @@ def _expected(
 
     `unasked`: see `_count_unasked`; queries with no asked cell are left out.
     """
-    asked = [
+    keys = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
         for haystack in metadata
         for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
         if not subtopic.absent
     ]
     places = {"haystack_id": pl.String, "subtopic_id": pl.String, "n_insights": pl.Int64}
-    queries = pl.DataFrame(asked, schema=places, orient="row")
+    queries = pl.DataFrame(keys, schema=places, orient="row")
     named: dict[str, Any] = {**dict.fromkeys(SYSTEM, pl.String), "repeats": pl.Int64}
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=named, orient="row")
     every = answering.join(pl.DataFrame({"judge": systems[1]}, schema={"judge": pl.String}), how="cross").join(
