@@ -14,6 +14,8 @@ from typing import Literal
 Compat = Literal["default", "release"]
 """`release` reads and scores like the released scoring script; `default` as described in README.md."""
 
+_LONGEST = 18
+"""Digits of the longest number that is read whole."""
 MAX_RANGE = 10_000
 """Maximum number of documents in all ranges of one text. For a range beyond that, only the two ends count."""
 
@@ -85,10 +87,10 @@ _ATTRIBUTE = re.compile(r"\b(?:id|name|nr?|num(?:ber)?|index)\s*=")
 _FILE = re.compile(r"\S+\.(?:txt|md|pdf|html?|json|docx?|csv|xml|eml|rst|tex)", re.IGNORECASE)
 _SHORT = re.compile(rf"#?\d{{1,3}}(?!,\d{{3}})(?:\s*(?:[,;&-]|{_AND})\s*#?\d{{1,3}}(?!,\d{{3}}))*", re.IGNORECASE)
 """Numbers below 1000, which are not years."""
+_PLAIN = re.compile(rf"[0-9]{{1,{_LONGEST}}}(?:, ?[0-9]{{1,{_LONGEST}}})*")
 _LATEX = re.compile(r"(?:[_^$]|\\[a-z]+(?:\{[^{}]*\})*)\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[*_\"'”’»]*\s*(?:[.;!?。！？]|\Z|\n|[(<{\[])")
 _QUOTES = " \t\n\"'`“”‘’«»<>*_"
-_LONGEST = 18
 _YEARS = 1000
 
 
@@ -261,6 +263,10 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
 def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) -> Iterator[tuple[int | str, int, int]]:
     """(number or unknown id, 1 if it was an id, 1 at the beginning of a range) of the members of a bracket; none if it contains
     prose. `ids_alone`: numbers do not count."""
+    if not ids and not ids_alone and _PLAIN.fullmatch(inside):
+        # Most brackets are such; this reads them several times as fast.
+        yield from ((int(number), 0, 0) for number in _DIGITS.findall(inside))
+        return
     whole = _SEE.sub("", inside.strip(_QUOTES + "^\\{}⁽⁾"))
     if whole in ids:
         yield ids[whole], 1, 0
