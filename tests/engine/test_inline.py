@@ -209,3 +209,49 @@ def test_inline_on_a_cluster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--executor inline runs in this process, and --address names a cluster"):
         api.run(SAMPLE, str(tmp_path / "store"), address="127.0.0.1:1", executor="inline")
     assert not (tmp_path / "store" / "log").exists()
+
+
+COUNTING = """
+import gc
+from dataclasses import dataclass
+
+import polars as pl
+
+from summhay_ray.benchmark import Benchmark, Item, Spec, Table
+
+
+@dataclass(frozen=True)
+class Number:
+    number: int
+
+
+class CountingSpec(Spec):
+    pass
+
+
+class Counting(Benchmark[CountingSpec]):
+    tables = (Table("numbers", Number, key=("number",)),)
+
+    def items(self):
+        for number in range(20):
+            yield Item(str(number), data={"number": number}, source="counting")
+
+    async def answer(self, item, ask):
+        return {"numbers": [Number(item.data["number"])]}
+
+    def score(self, tables):
+        alive = sum(isinstance(one, Item) and one.source == "counting" for one in gc.get_objects())
+        return {"memory": pl.DataFrame({"items": [tables["numbers"].height], "alive": [alive]})}
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
+def test_the_items_are_not_in_memory_while_the_run_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
+    (tmp_path / "counting_items.py").write_text(COUNTING, encoding="utf-8")
+    (tmp_path / "spec.yaml").write_text("kind: counting_items:Counting\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    done = summhay("run", tmp_path / "spec.yaml", "--store", tmp_path / "store", "--executor", executor)
+    assert done["scores"]["memory"] == [{"items": 20, "alive": 0}]
