@@ -291,7 +291,7 @@ class Request:
         shared: int = 0,
     ) -> None:
         """Raises ValueError if messages or inputs do not suit the task, if `n` is below 1, or if `logprobs` is not 0 to 20."""
-        conversation = (user(messages),) if isinstance(messages, str) else tuple(messages)
+        conversation = (Message("user", messages),) if isinstance(messages, str) else tuple(messages)
         if not conversation and not inputs:
             raise ValueError("a request has no message; expected at least one")
         if (task == "chat") == bool(inputs):
