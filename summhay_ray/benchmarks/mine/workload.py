@@ -4,6 +4,7 @@ import asyncio
 import difflib
 import functools
 import json
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -316,7 +317,8 @@ class Mine(Benchmark[MineSpec]):
             "than a model's: read the doubts (--review) before you trust the last ones."
         )
         insights = scores["insights"]
-        brief = insights.head(SHOWN).select("rank", "confidence", "n", "unsure", pl.col("insight").str.head(CUT))
+        texts = [textwrap.shorten(text, 2 * CUT, placeholder=" …") for text in insights["insight"].head(SHOWN)]
+        brief = insights.head(SHOWN).select("rank", pl.Series("insight", texts, pl.String), "confidence", "n", "unsure")
         surest = Section(
             f"The {brief.height} surest of {insights.height} insights that recur", text, brief, notes=notes, name="surest"
         )
