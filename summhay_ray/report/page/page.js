@@ -105,7 +105,7 @@ const chart = (box, name, one, act) => {
 };
 
 // --- the leaderboard -----------------------------------------------------------------------------------------------------
-const percent = (value, scale) => (value === null || value === undefined ? "-" : scale ? (100 * value).toFixed(1) : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
+const percent = (value, scale) => (value === null || value === undefined ? "-" : scale ? (100 * value).toFixed(1).replace(/^-(?=0\.0$)/, "") : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
 const money = (value) => (value === null || value === undefined ? "-" : value >= 0.1 || !value ? `$${value.toFixed(2)}` : `$${Number(value.toPrecision(2))}`);
 const GROUPS = { ceiling: "Upper bounds: they see the gold documents", incomplete: "Incomplete: more than a tenth is missing, so they have no rank" };
 const VERDICT_WORDS = { best: "best", tied: "tied", below: "below", undecided: "undecided", incomplete: "incomplete", ceiling: "upper bound" };
