@@ -155,7 +155,7 @@ _DEPENDS = re.compile(
     r"especially|another|others?|yes|no|ok|okay|well|as an? (?:result|consequence|aside)|as such|in other words|in particular|"
     r"for (?:example|instance)|in a similar way|in the meantime|on the other hand|once [a-z]+ed|most (?:notably|importantly)|"
     r"e\.g|i\.e)\b(?!-)"
-    r"|that (?:is|was|means|would|will|could|can|has|had)\b"
+    r"|the same\b|that (?:is|was|means|would|will|could|can|has|had)\b"
     r"|(?:because of|after|before|until|till|since|to|at|from|by|for|with|in|of|on) (?:that|this|these|those|the same|a later)"
     r"(?:,| (?:time|point|end|reason|way|extent|moment|date|stage|purpose|regard|respect|case)\b)"
     r"|(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)\b(?! (?:year|month|week|quarter|time|who|with|of|in|that|as|an?)\b)",
@@ -172,14 +172,16 @@ _ELSEWHERE = re.compile(
     r"\b(?:described|shown|listed|mentioned|discussed|explained|specified|defined|outlined|given|see|noted|stated) "
     r"(?:above|below)\b"
     r"|\bthe (?:above|below|aforementioned|former|latter|following)\b|\bas follows\b"
+    r"|(?:^|, )the (?:corresponding|respective)\b"
     r"|\b(?:further|previous|preceding|next|following) (?:steps?|sections?|paragraphs?|examples?)\b|\bstep \d",
     re.IGNORECASE,
 )
 """References to other places of the text."""
 _BARE = re.compile(
     r"The (?:(?:first|second|third|two|three|last|final|original|resulting|proposed|necessary|same|other|new) )*[a-z]+ (?=[a-z])"
+    r"|[A-Z][a-z]+(?:tion|ment|ance) (?=[a-z])"
 )
-"""A subject that another sentence has defined, if the verb follows: "The change is ..."."""
+"""A subject that another sentence has defined, if the verb follows: "The change is ...", "Migration is ..."."""
 _POINTING = re.compile(
     r"\b(?:this|these|such|(?:at|by|for|from|of|on|till|to|until|with) that)(?= ([\w’'-]+)(?: ([\w’'-]+))?|\W*$)", re.IGNORECASE
 )
@@ -222,13 +224,15 @@ _NOTHING = re.compile(
     r"(?:news|updates?|objections?|announcements?|activity|progress)\b|\bdiscussion (?:is )?(?:required|needed)\b"
     r"|\b(?:notes|minutes|summary|summaries|highlights|transcripts?) (?:(?:was|were|is|are) )?"
     r"(?:taken|curated|provided|edited|written|prepared)\b"
-    r"|\b(?:gave|gives|give|provided|provides|presented|shared|shares) (?:an?|the|some) (?:\w+ )?"
+    r"|\b(?:gave|gives|give|provided|provides|presented|shared|shares) (?:an?|the|some) (?:\w+ ){0,4}"
     r"(?:overview|update|summary|status|introduction|presentation)\b"
     r"|^(?:[\w’'-]+ ){0,6}(?:discuss(?:ed|es)?|talked about)\b"
     r"(?!.*\b(?:\w+ed to|and \w+ed|that|will|should|must|needs?|because|concern(?:s|ed))\b)"
     r"|\b(?:meeting|call) (?:(?:was|is|has been) )?cancell?ed\b"
-    r"|\bnext (?:\w+ )?(?:meeting|call)\b|\b(?:from|to|on|off) (?:the |our )?agenda\b|\baction items?\b"
-    r"|^(?:(?:the|our|that) )?(?:dates?|sessions?|meetings?|calls?|choices?|questions?|deadlines?|links?|slides|recordings?) "
+    r"|\b(?:next|follow-on|follow-up) (?:\w+ )?(?:meeting|call)\b|\bno (?:[\w-]+ ){0,3}(?:meetings?|calls?)\b"
+    r"|\b(?:from|to|on|off) (?:the |our )?agenda\b|\baction items?\b"
+    r"|^(?:(?:the|our|that) )?(?:dates?|sessions?|meetings?|calls?|choices?|questions?|deadlines?|links?|slides|recordings?"
+    r"|attendees|agendas?) "
     r"(?:is|are|was|were|will be)\b|^(?:one|another|some|others|most|all|none|both|two) (?:is|are|was|were)\b",
     re.IGNORECASE,
 )
@@ -287,7 +291,7 @@ def worth(text: str, english: bool = True) -> float:
             value *= 0.34 if verb and place < verb.start() else 0.45
         elif verb and (bare := _BARE.match(text)) and bare.end() == verb.start():
             # Numbers and names tell which one is meant.
-            value *= 0.6 if re.search(r"\d| [A-Z]", text) else 0.34
+            value *= 0.6 if re.search(r"\d| [A-Z]|[a-z]{2}\.[a-z]{2}", text) else 0.34
         for pattern, factor in _LESSER:
             if pattern.search(text):
                 value *= factor

@@ -25,10 +25,12 @@ from summhay_ray.mine.comparing import Candidate, Compared, Comparing
 from summhay_ray.mine.findings import LEAST
 from summhay_ray.mine.statements import Floats, Statements
 from summhay_ray.mine.windows import stating
+from summhay_ray.synth import read_words
 from summhay_ray.text import find_contradictions
 
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
-"""A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure."""
+"""A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure.
+The third is enough for statements with long numbers."""
 STRICTNESS = 1.5
 """Where that score is higher, more must be said, by its ratio to the lowest one to this power."""
 NEAR = 0.1
@@ -159,10 +161,16 @@ def _chosen(comparing: Comparing, candidates: Sequence[Candidate], says: float, 
     def value(found: Candidate, said: npt.NDArray[np.bool_]) -> float:
         return comparing.worth(found.sentence) * _value(float(of.sizes[found.sentence]), found.scores[said])
 
+    def least_score(found: Candidate) -> float:
+        """The score from which a window states a candidate. Its evidence must have its numbers, so less is chance where these are
+        long enough to be shared seldom."""
+        exact = says > UNSURE and any(len(number) > 1 for number in read_words(of.texts[found.sentence]).numbers)
+        return UNSURE if exact else says
+
     # Reading its windows can only lower a candidate's value: if it is still the best afterwards, it is accepted.
     waiting = []
     for place, found in enumerate(candidates):
-        said = found.scores >= says
+        said = found.scores >= least_score(found)
         if said.sum() >= least:
             waiting.append((-value(found, said), found.sentence, place, said, False))
     heapq.heapify(waiting)
@@ -175,7 +183,9 @@ def _chosen(comparing: Comparing, candidates: Sequence[Candidate], says: float, 
         if repeated[sentence]:
             continue
         if not read:
-            said = said & stating(of, found, said, least, (says / SAYS) ** STRICTNESS)
+            by_numbers = least_score(found) < says
+            strictness = 1.0 if by_numbers else (says / SAYS) ** STRICTNESS
+            said = said & stating(of, found, said, least, strictness, by_numbers)
             if said.sum() >= least:
                 heapq.heappush(waiting, (-value(found, said), sentence, place, said, True))
             continue

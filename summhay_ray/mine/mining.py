@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from summhay_ray.mine.comparing import Compared, Comparing
+from summhay_ray.mine.findings import LEAST
 from summhay_ray.mine.insights import Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
 from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements, language_of
@@ -64,6 +65,7 @@ class Mining:
         self._may_relax, self.least = least is None, least or USUAL
         self.relaxed = False
         """Whether two documents are enough, because few insights are in three."""
+        self._similar: list[int] = []
         first: dict[str, int] = {}
         self._copy_of = [first.setdefault(source.text.strip(), place) for place, source in enumerate(sources)]
         self._distinct = [place for place, kept in enumerate(self._copy_of) if place == kept]
@@ -86,6 +88,15 @@ class Mining:
     def left_out(self) -> Counter[str]:
         """Lines of the documents that are not prose, by reason."""
         return self._all.of.left_out
+
+    @property
+    def n_similar(self) -> int:
+        """Number of distinct statements that resemble one of another document. Known after `mined`."""
+        return len(self._similar)
+
+    def n_incomplete(self) -> int:
+        """Number of these that are no finding by their form: notes without a subject or a verb, or sentences that need others."""
+        return sum(self._all.worth(sentence) < LEAST for sentence in self._similar)
 
     @property
     def language(self) -> str:
@@ -124,6 +135,7 @@ class Mining:
 
         made = (self._compare(step.begin) if self._claims else self.do(step) for step in self.comparing)
         compared = [Compared.from_bytes(content) for content in made]
+        self._similar = [sentence for block in compared for sentence in block.sentences.tolist()]
         found = find_insights(self._all, compared, self.least)
         if self._may_relax and len(found) < min(ENOUGH, len(self._sources) / FEW):
             self.least, self.relaxed = 2, True

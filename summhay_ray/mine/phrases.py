@@ -37,7 +37,7 @@ VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTH
 BREAKS = word_set("""
     above below around along across among including inside outside whenever twice once like again later soon already still ever
     itself themselves true false rather instead together even well more almost nearly quite too ago thus hence two three four five
-    six seven eight nine ten eleven twelve off out up down away due
+    six seven eight nine ten eleven twelve hundred thousand million billion off out up down away due back online offline
     """)
 """Words that are not part of a noun phrase, in addition to function words."""
 _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|iar|ing|ed|er than)$")

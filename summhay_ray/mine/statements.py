@@ -40,8 +40,8 @@ _NO_STATEMENT = re.compile(
 _DENIES = re.compile(
     r"(?<!\bor )\bnot\b(?! (?:only|just|merely|one|least)\b)|\b(?:never|cannot|no longer)\b|n[’']t\b", re.IGNORECASE
 )
-_MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
-"""Emphasis in a text without other Markdown, and a label in bold before a sentence."""
+_MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*|\[[^\[\]]{1,40}\](?=\s))+|\*\*|__|`")
+"""Emphasis in a text without other Markdown, and a label in bold or brackets before a sentence."""
 _RECURS, _SUBJECT_OF = 4, 0.35
 """A document is about a word that this number of its sentences have, and at most this share of the documents."""
 _ENGLISH = 0.2

@@ -8,7 +8,7 @@ said about the names.
 import difflib
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,16 +17,17 @@ import numpy.typing as npt
 from summhay_ray.mine.comparing import Candidate
 from summhay_ray.mine.statements import Statements
 from summhay_ray.synth import lacks_a_fact, read_words
-from summhay_ray.text import FUNCTION_WORDS, MONTHS, find_contradictions, read_statement, sentences
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, find_contradictions, plain_words, read_statement, sentences
 
 FRAME, SLOT = 0.75, 3
 """Two statements have the same wording if the second has at least this share of the first one's words, in the same order. Only
 differences of at most this many consecutive words are compared."""
-SAID = 0.35
+SAID, MOSTLY_SAID = 0.35, 0.75
 """Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
-what is said about it."""
-SURE, SURE_OF_TWO, SURELY = 0.43, 0.75, 3
-"""That share in at least three documents; the second in both if two are enough, as two often share a frame by chance."""
+what is said about it. The second where two documents are enough, as two often share a frame by chance, and where a lower score is
+enough because the window has the statement's numbers."""
+SURE, SURELY = 0.43, 3
+"""The share, numbers aside, in at least this number of documents."""
 WHOLE = 5
 """If at most this number of words and numbers, names aside, are said, all of them must be stated."""
 DENIED = 0.6
@@ -35,28 +36,38 @@ _LABEL = re.compile(r"""\([^()]*\)|"[^"]*"|“[^”]*”|\b[A-Z][\w.]*(?:[ -]v?\
 """What names a thing, beside its name: a title in brackets or quotation marks, "PEP 8", "18.x"."""
 _NUMBERED = re.compile(r"\b([A-Z][\w.]*)[ -]v?(\d[\w.]*)")
 """A name with a number: "PEP 8"."""
+_DOTTED = re.compile(r"(?<![\w.-])[^\W\d_][\w-]+(?:\.[^\W\d_][\w-]+)+")
+"""The name of a host, a module or a function, which may be in small letters: "mail.example.org"."""
+_STATE = re.compile(r"\b(?:am|is|are|was|were|be|been|being|went|goes|go) (?:\w+ly )?(up|down|out|over|on|off)\b(?! the\b)")
+"""A state that a function word tells: "is down"."""
+_FUTURE = re.compile(r"\b(?:will|shall|[’']ll) (?:\w+ly )?be\b")
+"""Something that is not so yet; beside it, a plan."""
+_PLANNED = re.compile(r"\b(?:will|shall|would|could|may|might|should|must|to|expect\w*|plan\w*|next)\b|[’']ll\b")
 
 
 def stating(
-    of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_], least: int, strictness: float
+    of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_], least: int, strictness: float, by_numbers: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Which of the windows that `said` marks have the candidate's numbers, contradict none, are about the same thing, and are in
     documents with its names.
 
     None if too few documents surely state it. `strictness`: a factor of the required shares; 1 for a claim, since a model words
-    it differently from the documents.
+    it differently from the documents. `by_numbers`: the windows have lower scores, which are enough only if they have the
+    numbers and most of the words.
     """
     text = of.texts[candidate.sentence]
     is_claim = bool(of.passages[candidate.sentence] % 2)
     strictness = 1.0 if is_claim else strictness
     own, labels, counts = read_words(text), _labels(text), _counts(text)
-    named = set(itertools.chain(*own.names))
+    dotted = frozenset(_DOTTED.findall(text.lower()))
+    named = _roots(dotted).union(*own.names)
     said_of_them = {word: of.weight(word) for word in own.roots if word not in named and word not in labels}
-    numbers = own.numbers - labels
+    numbers, states = own.numbers - labels, set(_STATE.findall(text))
     is_short = len({*said_of_them, *numbers}) <= WHOLE and not is_claim
-    total, numeric = sum(said_of_them.values()), sum(of.weight(f"#{number}") for number in numbers)
-    required = min(1.0, SAID * strictness)
-    required_to_be_sure = min(1.0, (SURE if least >= SURELY else SURE_OF_TWO) * strictness)
+    total = sum(said_of_them.values())
+    numeric = 0.0 if by_numbers else sum(of.weight(f"#{number}") for number in numbers)
+    required = min(1.0, (SAID if is_claim or (least >= SURELY and not by_numbers) else MOSTLY_SAID) * strictness)
+    required_to_be_sure = max(required, min(1.0, SURE * strictness))
     kept, sure = np.zeros(said.size, dtype=bool), 0
     for row in np.flatnonzero(said).tolist():
         window = candidate.window(of, row)
@@ -70,21 +81,38 @@ def stating(
         has_names = all(any(of.count(word, document) for word in name) for name in own.names)
         if not has_names and lacks_a_fact(window, text):
             continue
+        dotted_there = frozenset(_DOTTED.findall(window.lower())) if dotted else dotted
+        if dotted - dotted_there and (is_short or dotted_there):
+            continue
         stated = sum(weight for word, weight in said_of_them.items() if word in reading.roots)
         if stated < required * total - (1 - required) * numeric:
             continue
         if is_short and not said_of_them.keys() <= set(reading.roots):
             continue
+        if states and not states <= set(plain_words(window)):
+            continue
         nearest = _nearest(of, candidate, row)
+        if _changes_tense(text, of.evidence[nearest]) or _changes_tense(of.evidence[nearest], text):
+            continue
         if any(_counted_otherwise(counts, _counts(passage)) for passage in (of.evidence[nearest], window)):
             continue
         if _denied(of, candidate.sentence, nearest):
             continue
         one = _Worded(own.roots, frozenset(named), int(of.documents[candidate.sentence]))
-        other = _Worded(reading.roots, frozenset(itertools.chain(*reading.names)), document)
+        other = _Worded(reading.roots, _roots(dotted_there).union(*reading.names), document)
         if not _about_another(of, one, other) and not find_contradictions(text, window):
             kept[row], sure = True, sure + (stated >= required_to_be_sure * total)
     return kept if sure >= min(least, SURELY) or is_claim else np.zeros(said.size, dtype=bool)
+
+
+def _changes_tense(one: str, other: str) -> bool:
+    """Whether one text says that something will be so, and the other that it is so."""
+    return bool(_FUTURE.search(one)) and not _PLANNED.search(other)
+
+
+def _roots(names: Collection[str]) -> frozenset[str]:
+    """The roots of the words of some names."""
+    return frozenset(itertools.chain.from_iterable(read_words(name).roots for name in names))
 
 
 def _labels(text: str) -> set[str]:

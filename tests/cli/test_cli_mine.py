@@ -136,8 +136,20 @@ def test_where_all_documents_are_equal_this_is_told(tmp_path: Path, cli: Cli) ->
     assert said.code == 4 and "counts as boilerplate: 1 sentence, such as 'The depot in Velden was flooded.'" in " ".join(
         said.out.split()
     )
+    assert "--set models.claim=MODEL" in " ".join(said.out.split())
     missing = cli("mine", str(tmp_path / "none"), "--store", str(tmp_path / ".st"))
     assert missing.code == 2 and "no such folder" in missing.err
+
+
+def test_few_insights_are_explained(tmp_path: Path, cli: Cli) -> None:
+    for number in range(30):
+        note = "Waiting for the report of the depot in Velden about the flood." if number < 3 else ""
+        found = "The flood in Velden destroyed 140 pallets of the depot." if number in (4, 5, 6) else ""
+        text = f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZabcd'[number] * 4} came by boat.\n\n{note}\n\n{found}"
+        (tmp_path / f"{number}.txt").write_text(text)
+    said = " ".join(cli("mine", str(tmp_path), "--store", str(tmp_path / ".st")).out.split())
+    assert "few findings recur: 1 in 30 documents" in said
+    assert "2 statements resemble one of another document, but 1 of them are notes" in said and "--set models.claim=MODEL" in said
 
 
 def fill_in(path: Path, *edits: tuple[str, str, str]) -> None:

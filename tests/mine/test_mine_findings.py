@@ -62,6 +62,11 @@ def _sources(*said: str) -> list[Source]:
         "If it is full, we ask the foundry in Velden for an audit of the turbine blades.",
         "If T is an open turbine, the foundry of T is audited with the blades of U.",
         "The foundry in Velden audits turbine blades as described below.",
+        "While the furnace is cold, the corresponding turbine of the foundry in Velden stops.",
+        "The same turbine of the foundry in Velden failed during the audit.",
+        "Migration was completed by the foundry without any loss of turbine blades.",
+        "There was no regular audit meeting of the foundry in Velden in the spring.",
+        "Marta provided a short turbine audit progress update to the foundry in Velden.",
     ],
 )
 def test_what_is_no_statement_is_no_insight(line: str) -> None:
@@ -103,6 +108,14 @@ def test_what_is_no_statement_is_no_insight(line: str) -> None:
             "The council discussed and rejected rule 582 (local packages of the archive office in Velden).",
             "The council discussed rule 582 (local packages of the archive office in Velden).",
         ),
+        (
+            "The ticket counter of the ferry office, run by the Velden harbour, is now closed.",
+            "The ticket counter of the ferry office, run by the Velden harbour, will be closed for repairs.",
+        ),
+        (
+            "Travellers reported an outage of tickets.velden.example on the ferry in the morning.",
+            "Travellers reported an outage of harbour.velden.example on the ferry in the morning.",
+        ),
     ],
 )
 def test_a_document_with_other_numbers_dates_things_or_a_denial_is_no_gold(stated: str, others: str) -> None:
@@ -116,6 +129,33 @@ def test_two_documents_that_share_half_of_what_they_say_are_no_insight() -> None
     other = "The harbour master of Velden counted the cranes and sold the wharf after a dispute with the river office."
     assert mine(_sources(stated, other), 2)[0] == []
     assert [one.text for one in mine(_sources(stated, stated), 2)[0]] == [stated]
+
+
+def test_a_thing_that_is_named_is_not_down() -> None:
+    stated = "The ticket counter of the old ferry office in Velden is down."
+    others = [
+        f"The ticket counter of the old ferry office in Velden {what}." for what in ("sells maps", "keeps stamps", "takes cards")
+    ]
+    mined, _ = mine(_sources(stated, stated, stated, *others), 3)
+    assert [{evidence.document for evidence in one.evidence} for one in mined] == [{0, 1, 2}]
+
+
+def test_equal_numbers_need_less_in_common_where_little_recurs() -> None:
+    stated = "For about 45 minutes after the fire, the office sold 460 tickets without a printed date."
+    worded = "Nobody saw it at once: the office went on and sold 460 tickets in the 45 minutes after the fire, without a date."
+    others = [
+        f"The {one} of district {one}{one} reported the {one} of its {one}s." for one in ("mill", "barge", "crane", "wharf")
+    ]
+    sources = [*_sources(stated, worded), *(Source(f"{one}.md", one) for one in others)]
+    assert [{found.document for found in one.evidence} for one in mine(sources, 2)[0]] == [{0, 1}]
+    unnumbered = [re.sub("about 45 minutes|the 45 minutes", "some time", re.sub("460 ", "", one)) for one in (stated, worded)]
+    assert mine([*_sources(*unnumbered), *sources[len(_OWN) :]], 2)[0] == []
+
+
+def test_a_label_in_brackets_is_no_part_of_an_insight() -> None:
+    stated = "The clearing office in Velden paid the March invoice of Orbis after the audit."
+    mined, _ = mine(_sources(f"[Update] {stated}", f"[Final message] {stated}", stated), 3)
+    assert [one.text for one in mined] == [stated]
 
 
 def test_another_version_in_the_sentence_is_no_gold_though_the_next_sentence_has_the_right_one() -> None:

@@ -162,6 +162,15 @@ def test_boilerplate_is_in_most_documents_word_for_word() -> None:
     assert boilerplate([*documents, *[["x"]] * 8]) == set()
 
 
+def test_a_form_with_another_time_or_end_is_boilerplate() -> None:
+    closing = [f"The meeting was closed at {10 + number}:0{number}am." for number in range(8)]
+    begins = "The board looked at the open questions of the depot and of the"
+    rest = "and asked the owners of all these things for a new report about them"
+    reviewed = [f"{begins} {'pump ' * (number + 1)}{rest}" for number in range(8)]
+    documents = [[*pair, f"Pump {number} stopped."] for number, pair in enumerate(zip(closing, reviewed, strict=True))]
+    assert boilerplate(documents) == {*closing, *reviewed}
+
+
 words = st.sampled_from(["pump", "valve", "hall", "water", "engineer", "disk", "storage", "payment", "region", "outage"])
 sentence = st.lists(words, min_size=4, max_size=30).map(lambda found: f"The {' '.join(found)} stopped.")
 

@@ -6,7 +6,7 @@ import functools
 import json
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,6 +64,7 @@ SHORTEST = 4
 """Minimum length of an id prefix that finds an insight."""
 _CALLS_A_DOCUMENT = 4
 """Computing a document (15 ms) takes as long as this many calls."""
+MODELS = "A model finds more: add --set models.claim=MODEL --set models.group=MODEL --budget USD"
 DOCUMENTS = "documents.json"
 """The name under which the run stores the documents it read."""
 
@@ -208,7 +209,7 @@ class Mine(Benchmark[MineSpec]):
             if mining.boilerplate:
                 what += f"; what most of them say in the same words counts as boilerplate: {_cut(mining.boilerplate)}"
                 mend += "; add documents that do not say it"
-            return self._nothing(ask, "group", f"{what}; {mend}")
+            return self._nothing(ask, "group", f"{what}; {mend}{'' if 'claim' in models else f'. {MODELS}'}")
         if "check" in models:
             mined = await asking.checked(mined, least)
         if not mined:
@@ -223,7 +224,7 @@ class Mine(Benchmark[MineSpec]):
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic, documents, texts)
         if "query" in models:
             grouped = await asking.asked_for(grouped, mined)
-        notes = _notes(self._sources, mining, mined, "check" in models)
+        notes = _notes(self._sources, mining, mined, models)
         absent, lacking = await asyncio.to_thread(self._absent, topic, [(one.text, one.query) for one in grouped])
         notes += lacking
         made: dict[str, Any] = {
@@ -454,8 +455,19 @@ def _cut(sentences: Sequence[str]) -> str:
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
-def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], checked: bool) -> list[str]:
-    """Notes about the documents for people."""
+def _why_few(mining: Mining) -> str:
+    """Where statements that resemble each other are lost."""
+    if not mining.n_similar:
+        return ""
+    form = "notes without a subject or a verb, or are understood only with the lines before"
+    return (
+        f"{mining.n_similar} statements resemble one of another document, but {mining.n_incomplete()} of them are {form}, and "
+        f"most others say something else about the same. "
+    )
+
+
+def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], models: Collection[str]) -> list[str]:
+    """Notes about the documents for people. `models`: the steps that ask a model."""
     notes = []
     n_insights = len(mined)
     if mining.left_out:
@@ -470,15 +482,15 @@ def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], ch
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
         notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
     if n_insights < FEW_INSIGHTS <= len(sources):
-        what = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
-        notes.append(f"{what} or word them differently; models.claim and models.group find what words alone do not")
+        few = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
+        notes.append(few if "claim" in models else f"{few}. {_why_few(mining)}{MODELS}")
     if few := few_documents(n_insights, sum(len(one.evidence) for one in mined)):
         notes.append(few)
     if mining.relaxed:
         notes.append(
             f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
         )
-    if mining.language != "english" and not checked:
+    if mining.language != "english" and "check" not in models:
         what = "in another script" if mining.language == "other" else "in another language than English"
         notes.append(f"the documents seem to be {what}: words alone are less sure there; name a model as models.check")
     return notes
