@@ -152,7 +152,8 @@ class HaystackCorpora(retrieval.Corpora):
         return known
 
     def _read_folder(self, folder: str) -> tuple[retrieve.Corpus, list[str]]:
-        """A BEIR folder's corpus (for "" that of the run files) with the judged queries, and notes on the judgments."""
+        """(The corpus of a BEIR folder with its judged queries, notes on the judgments.) An empty `folder`: the corpus of the run
+        files."""
         spec, text = self.spec, self.inputs.text
         try:
             if not folder:
