@@ -4,7 +4,7 @@
 class UserError(Exception):
     """Wrong input, spec or store. Its message is one line: the fault, the place, and the remedy; the exit code is `exit_code`.
 
-    It is no ValueError, so that code that catches ValueError around parsing cannot swallow other errors.
+    It does not derive from ValueError: code that catches ValueError around parsing must not swallow it.
     """
 
     exit_code = 2

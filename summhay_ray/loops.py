@@ -131,7 +131,8 @@ class Batched(Generic[T, R]):
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
-        """A context around making an item. Once it is used, a batch waits only while there is such a context."""
+        """A context in which a caller makes an item. After its first use, a batch waits for more items only while such a context
+        is open."""
         self._under_way = (self._under_way or 0) + 1
         try:
             yield

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _reading(*runs: RunStore) -> Iterator[None]:
-    """A context for reading runs; it imports user code only for a user-defined kind, to score or show it.
+    """A context for reading runs. It imports user code only for a run of a user-defined kind, to score or show it.
 
     Raises DamagedRecord for a run whose tables lack a column.
     """

@@ -72,8 +72,8 @@ class ExtractSpec(Strict):
             return fields
 
     def for_plan(self) -> ExtractSpec:
-        """The option for a plan: `lead`, whose extracts are as long, replaces a method with weights. Raises NoModel if these are
-        missing."""
+        """The option for a plan: `lead` replaces a method with weights, as its extracts have the same length. Raises NoModel if
+        the weights are missing."""
         weights = extracts.own_model(self.method)
         if not weights:
             return self
@@ -222,7 +222,7 @@ async def rate_by_panel(rater: R, alone: Callable[[R], Awaitable[Outcome[judge.R
 
 
 def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values with an extract, if the rater has one, in place of the source, or of the reference of a summary."""
+    """The values. If the rater reads extracts, one replaces the source or, for a summary with a reference, that reference."""
     if extract is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)

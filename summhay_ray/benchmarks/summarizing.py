@@ -82,8 +82,8 @@ class SummarizerSpec(ModelSpec):
 
 
 def summarizer_entry(value: Any) -> Any:
-    """A summarizer's entry as a mapping: its strategy's options (`{model: X, strategy: map-reduce, units: chunks}`) inside
-    `strategy`, and `reduce` outside; a file of answers is its strategy."""
+    """A summarizer's entry as a normalized mapping. A strategy's options, such as `units` in `{model: X, strategy: map-reduce,
+    units: chunks}`, move into `strategy`, and `reduce` moves out of it. A file of answers has the strategy `GIVEN`."""
     entry = ModelSpec.entry(value)
     if not isinstance(entry, Mapping):
         return entry
@@ -128,7 +128,7 @@ def _reduces(strategy: str | Mapping[str, Any]) -> bool:
 
 
 def cross_strategies(fields: Any, default: Sequence[Any] = ()) -> Any:
-    """A spec's fields, with a summarizer for each of `strategies` (or `default`) in place of each one that names none. A
+    """A spec's fields. Each summarizer without a strategy is replaced by one for each of `strategies` (or for `default`). A
     summarizer that occurs more than once is named MODEL+STRATEGY."""
     if not isinstance(fields, Mapping) or not isinstance(fields.get("summarizers"), list):
         return fields
@@ -196,7 +196,7 @@ async def guard(error_class: str, name: str, work: Callable[[], Awaitable[Any]],
 
 def read_summary(outcome: Any) -> Outcome[RawAnswer]:
     """The outcome of a summary, without the model's thinking: a verbal refusal becomes Refusal; an answer without bullets, or
-    with unfinished thinking, Malformed; a value that is no outcome, Failed."""
+    with unfinished thinking, Malformed; a value that is not an outcome, Failed."""
     if not isinstance(outcome, tuple(KIND)):
         return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
     answer = summarize.final(cast(Outcome[RawAnswer], outcome))

@@ -157,8 +157,8 @@ def mine(
 ) -> None:
     """Make a haystack of a folder of documents: insights that recur, with every document that says each, and queries; or resume.
 
-    Free, without a model, unless `--set models.check=MODEL` (or insight, query) names one. To use it in a run, give
-    `haystacks: [mine.json]`, or the spec. Exit codes: 0 done, 3 stopped at the budget, 4 finished, with files not read.
+    Free, without a model, unless `--set models.check=MODEL` (or insight, query) names one. To use it in a run, give `haystacks:
+    [mine.json]`, or the spec. Exit codes: 0 done, 3 stopped at the budget, 4 finished, but some files could not be read.
     """
 
     if bool(folder) == (accept is not None):

@@ -25,7 +25,7 @@ def status(
     everything: shared.HashesOption = False,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Show a run's progress, its cost beside the plan, and its scores, during the run or after.
+    """Show a run's progress, its cost compared with the plan, and its scores, during the run or after.
 
     Missing and damaged files are listed, one line each; the exit code is then 1.
     """

@@ -219,7 +219,7 @@ def support(
     as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
-    """Judge whether the cited documents say what is cited for them, without gold; or resume.
+    """Judge, without gold, whether the cited documents support the claims that cite them; or resume.
 
     Free, without a model, unless --judge names one. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """

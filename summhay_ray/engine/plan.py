@@ -206,7 +206,7 @@ class CountingAsk(Ask):
         planner.record(CountedCall(stage, made.model, spared_tokens=tokens - fewer, spared_micros=micros))
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
-        """See `Ask`. A planned call is no failure."""
+        """See `Ask`. A planned call is not a failure."""
         if outcome.error != PLANNED:
             super().fail(stage, outcome, **where)
 
@@ -218,7 +218,7 @@ class CountingAsk(Ask):
             return Ready(none)
         planner, after = self._planner, tuple(self._guesses)
         self.guessed_on |= bool(after)
-        # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
+        # Until an answer is guessed, all sizes ask the same questions, so each of these is counted once, for all sizes.
         counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
         purpose = stage, request.model, share
         planner.asked[purpose] = None

@@ -21,7 +21,7 @@ EXACT_ITEMS = 2_000
 DRAWN_ITEMS = 1_000
 """Minimum number of items in a sample."""
 DRAWN_CLUSTERS = 8
-"""Minimum number of clusters drawn from each stratum that has as many."""
+"""Minimum number of clusters drawn from a stratum; all of them if it has fewer."""
 FEW_CLUSTERS = 40
 """If the items read fewer inputs than this, each item with its repeats is a cluster."""
 Z_95 = 1.96
@@ -111,7 +111,7 @@ def _strata(items: Iterable[Item], done: Collection[str], cluster_of: Callable[[
         sizes[cluster] += 1
         known = kinds.get(cluster, frozenset())
         if kind not in known:
-            # Equal sets are one object: there are few of them, and many clusters.
+            # Equal sets share one object: there are many clusters, but few different sets.
             grown = known | {kind}
             kinds[cluster] = alike.setdefault(grown, grown)
     strata: dict[frozenset[tuple[str, bool]], dict[str, int]] = defaultdict(dict)

@@ -292,7 +292,7 @@ class _Start:
     run: RunStore
     before: RunStore
     options: RunOptions
-    """With the spec's budget, if no other one is given."""
+    """The options; without a budget of their own, they have the spec's."""
     cluster: Cluster
     began: float
 

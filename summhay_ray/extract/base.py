@@ -19,8 +19,7 @@ BATCH_TOKENS = 4096
 Compute = Callable[[Sequence[str], int, int | None], Vectors]
 """(texts, most tokens of a batch, most texts of a batch) -> one row of numbers per text."""
 Numbers = Callable[[Encoding | Comparing, Sequence[str], Compute], Vectors]
-"""(what the numbers depend on except the texts, texts, a function that computes them) -> one row of numbers per text. A caller
-may pass a cache."""
+"""(settings of the model, texts, function that computes) -> one row of numbers per text. A caller may pass a cache."""
 
 
 @dataclass(frozen=True)

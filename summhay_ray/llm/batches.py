@@ -23,7 +23,7 @@ from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.routes import Wire
 
 TOKEN = "summhay"
-"""The name in a batch's metadata of the token by which a lost creation is found."""
+"""The field of a batch's metadata with the token by which a batch is found if the reply to its creation was lost."""
 ANTHROPIC_VERSION = "2023-06-01"
 MOST_BYTES_A_TOKEN = 64
 LISTED = 100

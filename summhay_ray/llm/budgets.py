@@ -75,8 +75,7 @@ class Account:
         self._granted_to: Counter[Scope] = Counter()
         """The maximum of `_granted` that the newest durable record allows."""
         self._writing: tuple[Counter[Scope], dict[str, tuple[Purpose, int]]] | None = None
-        """For the record that is being written: the maximum of `_granted` that it will allow, and the waiting calls that it
-        lists."""
+        """The record that is being written: the maximum of `_granted` that it will allow, and the waiting calls that it lists."""
         self._largest: Counter[Scope] = Counter()
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None

@@ -12,7 +12,7 @@ Packed = tuple[Any, ...]
 """A message as plain tuples. Ray pickles an object of a class by Python code, which takes ten times as long."""
 State = Literal["answered", "go", "budget", "stopped", "parked"]
 BATCH = " (batch)"
-"""Follows a model's name where the ledger counts its batches, whose calls share no limits with the others."""
+"""Suffix of a model's name under which the ledger counts its batches: their calls do not share the limits of its other calls."""
 
 
 class Claim(NamedTuple):

@@ -271,8 +271,8 @@ class Request:
     inputs: tuple[str, ...] = ()
     """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
     shared: int = field(default=0, compare=False)
-    """Characters at the beginning of the last message that other requests share. Not part of the key; a provider that must be
-    told so caches them."""
+    """Characters at the beginning of the last message that other requests share. Not part of the key. Providers that cache only
+    marked beginnings get a mark at their end."""
     _key: str = field(init=False, repr=False, compare=False)
     _json: str = field(init=False, repr=False, compare=False)
 

@@ -49,8 +49,8 @@ def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Serie
 
 
 BULLET_FIGURES: Mapping[str, Callable[[pl.Series], pl.Series]] = {"words_per_bullet": words_per_bullet}
-"""Field of `SystemScore` -> the function of each summary's bullets (null: does not count) whose mean over summaries of answerable
-queries it is."""
+"""Field of `SystemScore` -> its value for one summary, from its bullets (null: does not count). The field is the mean over the
+summaries of answerable queries."""
 
 
 @dataclass(frozen=True, slots=True)

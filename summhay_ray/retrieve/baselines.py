@@ -89,9 +89,9 @@ class Oracle(OverCorpus):
     """Retrieval's upper bound (section 5.1, "Orac"): each document's grade of relevance to the query; in a haystack, how many of
     the subtopic's insights it contains.
 
-    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: an
-    irrelevant document takes each one's score, which falls to 0. `add`: as many irrelevant documents get these scores, too.
-    `drop`: their scores fall to 0. `shuffle`: they exchange them.
+    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: the
+    score of each of these falls to 0, and an irrelevant document gets it. `add`: an irrelevant document gets it, too. `drop`:
+    their scores fall to 0. `shuffle`: they exchange their scores.
     """
 
     name: ClassVar[str] = "oracle"

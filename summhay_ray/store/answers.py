@@ -36,7 +36,7 @@ ANSWER = "answer"
 INDEX = "index"
 """The kind of the first line of a merged object."""
 DELETED = "deleted/"
-"""The beginning of a deleted answer's key, in place of as many letters of the request's key. No request has such a key."""
+"""Replaces the beginning of a deleted answer's key; the key keeps its length. No request has such a key."""
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))

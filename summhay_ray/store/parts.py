@@ -185,7 +185,7 @@ class PartFiles:
             for name in names:
                 if name != in_table:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            # If both files exist, the one apart was written later.
+            # If the file is in both folders, the one outside the table's folder was written later.
             self.files.move(apart, in_table)
 
 
@@ -241,8 +241,8 @@ def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFr
 
 
 def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(The first row of each key; all rows' other columns, with `_number`: the number of their key's first row, counted from
-    `start`.)
+    """Two frames: the first row of each key, with the table's columns; and the other columns of all rows, with `_number`, the
+    index (from `start`) of the row's key in the first frame.
 
     `rows`: sorted by key.
     """

@@ -252,8 +252,8 @@ class RunStore:
             raise self.damaged(str(error)) from None
 
     def at(self, checked: bool = True) -> Self:
-        """A fixed view of the run as it is now; later commits do not change what it reads. It reads the log and the
-        finished units once, and so each small table and each selection of columns.
+        """A fixed view of the run as it is now; later commits do not change what it reads. It reads the log, the finished units,
+        each small table and each selection of columns only once.
 
         Raises StoreError, if `checked`, for a run that has rows but has lost its commits, which identify them.
         """

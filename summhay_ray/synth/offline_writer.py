@@ -374,8 +374,8 @@ class OfflineWriter:
     revision: ClassVar[str] = "5"
 
     def answer(self, request: Request) -> str:
-        """The answer to a prompt of the synthesis: a document's text, or JSON. Raises LookupError, which says why, for a prompt
-        without input, known task, or a field of its task."""
+        """The answer to a prompt of the synthesis: a document's text, or JSON. Raises LookupError, with the reason, if the prompt
+        has no input, no known task, or lacks a field of its task."""
         given = read_input(request.prompt)
         try:
             answer = _ANSWERS[given["task"]](given, seeded(request.prompt, request.sample))

@@ -296,7 +296,7 @@ def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
 
 
 def coverage_fields(spec: Path, fields: Mapping[str, Any], given: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The fields of the spec that measures a benchmark; `fields` are those of `spec`, which may already be of kind coverage.
+    """The fields of the coverage spec that measures a benchmark. `fields`: those of `spec`, which may itself be of kind coverage.
 
     `given`: replacements for the spec's fields; None keeps the spec's. `overrides`: changes of the benchmark's spec.
     """

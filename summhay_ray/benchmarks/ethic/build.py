@@ -94,7 +94,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
 
     @functools.cached_property
     def _texts(self) -> Sequence[tuple[TextSource, sources.Text]]:
-        """The documents of each source that are long enough, or as many of them as it wants."""
+        """The documents of each source that are long enough; `most_documents` of them, drawn by the seed, if there are more."""
         drawn: list[tuple[TextSource, sources.Text]] = []
         for source in self.spec.texts:
             texts = sources.read_texts(source.path, self.inputs)
@@ -214,7 +214,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
 
     async def _build_cited(self, source: CitedSource, decision: sources.Cited, ask: benchmark.Ask) -> _Made:
         """Recalling and Summarizing use the segments unchanged. For Attributing all citations become the same mark; the gold
-        labels are the segments where one replaced a citation of the decision."""
+        labels are the segments in which a mark replaced a citation of the decision."""
         borders = [chunks(join_citations(text), self.spec.chunk_tokens) for text in decision.citing]
         cuts = zip(decision.citing, borders, strict=True)
         parts = [prompts.material(text[begin:end]) for text, cut in cuts for begin, end in cut]

@@ -1,4 +1,4 @@
-"""The mining steps that ask a model, because the free path is unsure or words an insight worse."""
+"""The mining steps that ask a model: where words alone leave doubt, or a model writes a better insight."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

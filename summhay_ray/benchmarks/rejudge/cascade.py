@@ -62,7 +62,7 @@ class Uncertain:
 
 
 def cascades_of(grid: Rejudge) -> dict[str, tuple[JudgeSpec, Named]]:
-    """The cascades among the judges and their members, by name: the judge's entry, and the cascade."""
+    """Name of each cascade -> (entry of the judge that it is or belongs to, the parsed cascade)."""
     return {named.text: (spec, named) for spec in grid.spec.judges for named in spec.named.inner("cascade")}
 
 

@@ -80,7 +80,7 @@ class Corpora:
         return ""
 
     def queries_identity(self, corpus_id: str) -> str:
-        """A hash of a corpus's queries and gold documents; empty if `corpus_id` is also a hash of them."""
+        """A hash of a corpus's queries and gold documents; empty if `corpus_id` already covers them."""
         return ""
 
 
@@ -164,7 +164,8 @@ class Retrieving(benchmark.Benchmark[S]):
         return benchmark.Prepared(rows, shared=missing)
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`. The ranking of a retriever that calls a service; for any other, the reason that it has none."""
+        """See `Workload`. The ranking of a retriever that calls a service; for any other retriever, the reason why it has no
+        ranking."""
         if (retriever := item.data["retriever"]) not in self.retrievers.asking:
             for message in (ask.prepared or {}).values():
                 ask.fail(STAGE, missing_scores(message))

@@ -26,7 +26,7 @@ from summhay_ray.text import semantic_hash
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}
 _COPIED = ("rankings", "contexts")
-"""Tables of the documents that systems were shown."""
+"""Tables that are copied unchanged: the documents that systems were shown."""
 _REPEAT = r"(#[0-9]+)$"
 
 

@@ -14,7 +14,7 @@ from summhay_ray.llm import TOKENS, UNDER_WAY
 
 METRICS_EVERY_S = 1.0
 STALLED_S = 60.0
-"""A run is stalled if nothing has ended for this long."""
+"""A run is stalled if nothing has ended for this long; `summhay status` does not report it, the metric `stalled` does."""
 
 FIGURES = {
     "calls": "Calls that were answered in this start of the run.",

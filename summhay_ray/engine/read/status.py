@@ -1,6 +1,7 @@
 """The status of a stored run: finished items, cost, and whether it is running. No Ray, no calls.
 
-Everything is read from the store, so it works on any machine and during the run.
+Everything is read from the store, so it works on any machine and during the run. A run is running while its driver gives signs of
+life (`driver_of`), even if no call ends; `engine/ray/metrics.py` reports such a run as stalled.
 """
 
 import contextlib

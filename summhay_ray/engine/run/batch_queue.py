@@ -56,7 +56,7 @@ SEARCH_S = 5.0
 GONE_AFTER_S = 600.0
 """A batch that the provider does not know for this long is gone. A new one may be unknown for a moment."""
 TRIES, PAID_TRIES = 6, 3
-"""Maximum number of batches that a request is in without an answer, where that costs nothing, and where it may be paid."""
+"""Maximum number of batches in which a request may stay unanswered: if that costs nothing, and if it may have been paid for."""
 CREATIONS = 8
 """Maximum number of attempts to create a batch."""
 POLLS_BEFORE_OUT = 3
@@ -152,7 +152,8 @@ class BatchQueue:
         self._changed.set()
 
     async def feed(self, is_drained: Callable[[str], bool]) -> AsyncGenerator[Sequence[WorkItem], None]:
-        """The parked items whose requests are decided, until nothing waits. With `detach`, until only providers are at work.
+        """Yield parked items once their requests are decided, until no item is parked or, with `detach`, only providers have work
+        left.
 
         `is_drained`: whether nothing of a queue waits or is in progress, except parked items.
         """
@@ -299,11 +300,12 @@ class BatchQueue:
         assert batching is not None
         while requests:
             await asyncio.sleep(max(0.0, self._not_before.get(model, 0.0) - time.monotonic()))
-            # One submission at a time, so that the money that is left for it is still left when it is reserved.
+            # One submission at a time, so that no other one takes the money before it is reserved.
             async with self._reserving:
                 worst = [request.claim.worst_micros for request in requests]
                 fits = await self._act(Ledger.fitting, self._name, (stage, model), worst)
-                # The cheapest one alone, if none fits now: the ledger answers when more money may come, or that none will.
+                # If none fits now, claim money for the cheapest alone: the ledger answers once money is free, or says that there
+                # will be none.
                 chosen = _first([requests[at] for at in fits] or [requests[worst.index(min(worst))]], self._api(model))
                 claims = [one.claim for one in chosen]
                 body = [(one.key, one.worst_micros, one.input_tokens, one.output_tokens) for one in claims]
@@ -325,7 +327,7 @@ class BatchQueue:
                 return
             if state == "budget":
                 if not fits:
-                    # Their items are unfinished, as those of other requests that do not fit.
+                    # Their items stay unfinished, like those of all requests that do not fit.
                     return
                 continue
             if not self._client.may_send(granted, model + BATCH, paid=record.worst_micros > 0):
@@ -388,7 +390,7 @@ class BatchQueue:
             await asyncio.sleep(SHORTEST_POLL_S if time.monotonic() < until else self._pause_s(record))
 
     def _check_key(self, record: BatchRecord, error: CallFailed) -> None:
-        """Raises UserError for an error that no waiting mends."""
+        """Raises UserError for an error that does not go away by waiting."""
         if error.decision.kind == "model" and error.status != 404:
             raise UserError(f"{record.model}: its batch cannot be reached: {error}; mend it, and run again: the batch is kept")
 

@@ -214,7 +214,7 @@ class Worker:
                 return answering.result()
             answering.cancel()
             await asyncio.wait({answering})
-            # Code of the benchmark's own may have ended the item all the same.
+            # The benchmark's own code may have ended the item nevertheless.
             return None if answering.cancelled() else answering.result()
         finally:
             answering.cancel()

@@ -112,8 +112,8 @@ def same_insight(one: str, other: str) -> Finding:
 
 
 def other_side(one: str, other: str) -> Finding:
-    """Whether two insights conflict: they answer the same question, and each has numbers or names (without any: words) that the
-    other lacks. Evidence: the parts that only one of them has."""
+    """Whether two insights conflict: they answer the same question, and each has numbers or names that the other lacks (words, if
+    neither has any). Evidence: the parts that only one of them has."""
     left, right = read(one), read(other)
     mine, theirs = _values(left), _values(right)
     if not mine and not theirs:

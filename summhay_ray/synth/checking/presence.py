@@ -84,8 +84,8 @@ class _Sought:
     numbers: int
     """Its numbers and dates."""
     rare: int
-    """Numbers and names that few insights of the topic have. A text must have all of these numbers, and two thirds of these
-    bits."""
+    """Numbers and names that few insights of the topic have. A text must have all of the numbers, and two thirds of both
+    together."""
     distinctive: int
     """Bits that distinguish it from its rivals. A text must have all of them."""
     date: int

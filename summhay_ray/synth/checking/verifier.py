@@ -222,7 +222,7 @@ class Verifier:
             finding = outline_checks.specific(insight.text)
             decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
-            # In other languages names are not recognized, so an insight may have one.
+            # In other languages names are not recognized: an insight without a number or date may still be specific.
             if not finding.found and finding.sure and self._english:
                 dropped.add(insight.insight_id)
 

@@ -105,9 +105,9 @@ async def _flaws(
 def plan_flaws(
     outline: PlannedHaystack, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int
 ) -> dict[int, str]:
-    """Number of a document -> why its plan cannot be corrected to the insights found in it, in one line. In a sound plan every
-    document has an insight and never both sides of a conflict, and every insight is in at least `least` documents. If an
-    insight is in fewer, the result has the documents that lost it."""
+    """Number of a document -> why the insights found in it cannot become its plan, in one line. A plan is sound if every document
+    has an insight, none has both sides of a conflict, and every insight is in at least `least` documents. If an insight is in
+    fewer, the result lists the documents that lost it."""
     flaws: dict[int, str] = {}
     other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
     counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)

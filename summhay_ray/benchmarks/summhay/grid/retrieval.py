@@ -144,7 +144,7 @@ class HaystackCorpora(retrieval.Corpora):
         for index, folder in enumerate(spec.corpora if spec.corpora or spec.haystacks else [""]):
             corpus, _ = self._judged(folder)
             queries: list[Any] = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
-            # Corpora without such ids have the same identity as without the option.
+            # The option counts only for a corpus in which a query has the id of a document: others keep their identity.
             digest = semantic_hash([*queries, *(["ignore_identical_ids"] if corpus.ignore_identical_ids else [])])
             found = _Known(folder, [query.query_id for query in corpus.queries], digest)
             if (other := known.setdefault(corpus.corpus_id, found).folder) != folder:
@@ -152,7 +152,8 @@ class HaystackCorpora(retrieval.Corpora):
         return known
 
     def _read_folder(self, folder: str) -> tuple[retrieve.Corpus, list[str]]:
-        """A BEIR folder's corpus (for "" that of the run files) with the judged queries, and notes on the judgments."""
+        """(The corpus of a BEIR folder with its judged queries, notes on the judgments.) An empty `folder`: the corpus of the run
+        files."""
         spec, text = self.spec, self.inputs.text
         try:
             if not folder:

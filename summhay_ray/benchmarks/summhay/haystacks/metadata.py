@@ -1,8 +1,7 @@
-"""The tables of runs on haystacks; and the data of a haystack that a run needs without its documents, in memory and in the store.
-
-It exists for runs of many haystacks. Listing, planning and scoring 18,000 cells of 1,000 haystacks needs every haystack's
-queries, numbers of insights and gold documents, but no document text: some 4 KiB a haystack instead of a source of some 550 KB.
-The store keeps it with the run: from their sources, a score or a report would take 10 s to read 1,000 haystacks.
+"""The tables of runs on haystacks; and a haystack's metadata: all that a run needs of it apart from its documents, in memory and
+in the store. This metadata exists for runs of many haystacks. Listing, planning and scoring 18,000 cells of 1,000 haystacks needs
+every haystack's queries, numbers of insights and gold documents, but no document text: some 4 KiB a haystack instead of a source
+of some 550 KB. The store keeps it with the run: from their sources, a score or a report would take 10 s to read 1,000 haystacks.
 The run's tables cannot replace it: they are written after the cells are listed, and hold neither `warnings` nor `released`.
 """
 
@@ -72,7 +71,7 @@ class HaystackMetadata:
     @property
     def contents(self) -> dict[str, Any]:
         """`packed` as JSON, unpacked at each use: `subtopics`; `gold`, insight -> sorted numbers of documents, or null;
-        `importance`, insight -> vital, okay or other, empty for a haystack whose insights are no nuggets."""
+        `importance`, insight -> vital, okay or other, empty for a haystack whose insights are not nuggets."""
         unpacked: dict[str, Any] = json.loads(zlib.decompress(self.packed))
         return unpacked
 

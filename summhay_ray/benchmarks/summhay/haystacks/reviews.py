@@ -45,7 +45,7 @@ def keep_review(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
 
 
 def current_facts(store: Store, metadata: Sequence[HaystackMetadata]) -> list[tuple[str, HaystackFacts | None]]:
-    """(name, facts) of haystacks: what people found out after a run began, if its store has it."""
+    """(name, facts) of each haystack: as its newest review in the store found them, else as they were when the run began."""
     found = []
     for one in metadata:
         newest = reviews_of(RunStore(store, one.facts.run)).newest() if one.facts is not None and one.facts.run else None

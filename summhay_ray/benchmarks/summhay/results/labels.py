@@ -226,7 +226,7 @@ def label_pairs(run: RunStore, labels: Labels, metadata: Sequence[HaystackMetada
 
 
 def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemScore]:
-    """The scores with what the labels show about them: each system by its own labels, if it has `FEWEST`."""
+    """The scores, with the figures that people's labels correct: for each system with at least `FEWEST` labels of its own."""
     return [by_labels(score, *_weighted(pairs.get((score.judge, score.system), ()), score.weighting)) for score in scores]
 
 

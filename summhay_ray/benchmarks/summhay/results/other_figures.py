@@ -1,4 +1,5 @@
-"""Figures of a run's systems beside coverage, citation and joint: claims without ground, nuggets, and how documents are ranked.
+"""Further figures of a run's systems, next to coverage, citation and joint: claims without ground, nuggets, rankings of
+documents.
 
 An answer to a query that no document answers invents if it claims anything (`absent_answers`). A bullet is unsupported if the
 judge links it to no insight and `summhay support` finds no document that supports it. This module reads those figures and
