@@ -32,7 +32,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -284,7 +284,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "8"
+    revision: ClassVar[str] = "9"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
@@ -350,12 +350,10 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
     Next to a statement of absence, a clause may say what the documents are about instead.
     """
     asked, patterns = {*roots(query)}, _patterns()
-    claims, is_denied = list[tuple[int, str]](), False
+    claims, is_denied = list[tuple[int, str, bool]](), False
     for number, bullet in enumerate(bullets, start=1):
         plain = re.sub(r"[*_#`>|]+", " ", remove_citations(bullet)).replace("\u2019", "'")
-        lines = (one.casefold() for one in sentences(plain))
-        parts = [part for one in lines for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
-        for clause in filter(None, (" ".join(part.split()) for part in parts)):
+        for clause, is_instead in _clauses(plain):
             found = {*roots(patterns.source.sub(" ", clause))}
             # Clauses without content: a heading with the query's words, a greeting, "the minutes", advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
@@ -363,15 +361,33 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
                 is_absence = bool(patterns.absence.search(clause)) and not _figures(clause) - _figures(query)
                 is_denied |= is_absence
                 if not is_absence:
-                    claims.append((number, clause))
-    for number, clause in claims:
+                    claims.append((number, clause, is_instead))
+    for number, clause, is_instead in claims:
         # "They discuss vaccines, not volcanic ash".
         about = re.sub(r"\bnot\b[^,]*", "", clause)
         shared, has_figures = len(asked.intersection(roots(about)) - _BARE), bool(_figures(clause))
         is_on_query = shared > len(asked - _BARE) / 2 or (shared and has_figures)
-        if not (is_denied and not is_on_query and patterns.instead.search(clause) and not _CLAIM.search(clause)):
+        if not (is_denied and not is_on_query and is_instead and not (shared and _CLAIM.search(clause))):
             return Absence(1.0, number, 0.0 if has_figures else UNSURE)
     return Absence(0.0, uncertainty=0.0)
+
+
+def _clauses(text: str) -> Iterator[tuple[str, bool]]:
+    """The clauses of a text, each with whether it says what the documents are about instead.
+
+    Such a clause may go on after "and", and may concede something before an absence: "Although a rail broke, nobody is named".
+    """
+    absence, instead = _patterns().absence, _patterns().instead
+    for sentence in sentences(text):
+        conceded = _CONCESSION.sub(r"\1;", sentence.casefold())
+        first, *others = _BREAK.split(conceded)
+        concedes = conceded != sentence.casefold() and any(absence.search(clause) for clause in others[1::2][:1])
+        is_instead = False
+        for sign, clause in [("", first), *zip(others[::2], others[1::2], strict=True)]:
+            goes_on = is_instead and sign.strip(" ,").startswith("and")
+            is_instead = goes_on or not absence.search(clause) and bool(instead.search(clause.strip()))
+            if plain := " ".join(clause.split()):
+                yield plain, is_instead or (concedes and clause is first)
 
 
 def _figures(clause: str) -> set[str]:
@@ -415,9 +431,9 @@ def _patterns() -> _Patterns:
 _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
 """Signs that a statement of what the documents are about also says what they report of it."""
 _BREAK = re.compile(
-    r"[;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
+    r"([;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
     r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
-    r",\s*(?:which|who|whose)\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
+    r",\s*(?:which|who|whose)\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만))"
 )
 """Where a sentence turns to another statement."""
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")
@@ -430,7 +446,7 @@ _BARE = frozenset(
         apologize afraid unfortunately regret consult check see look ask refer further additional other external another
         elsewhere more specific relevant related regarding concerning therefore thus hence so consequently result conclusion
         overall response insight finding claim citation citations none n na null nil unknown yes hello hi thank thanks let know
-        help need want like would happy assist search
+        help need want like would happy assist search say said state mention tell
         """
     )
 )

@@ -7,11 +7,11 @@ anywhere, in any form, or does not mention it.
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from summhay_ray.text.fact_tokens import Day
-from summhay_ray.text.facts import Fact, Kind, Statement, read_statement
+from summhay_ray.text.facts import Action, Fact, Kind, Statement, read_statement
 from summhay_ray.text.negations import Negation
 from summhay_ray.text.words import root, sentences
 
@@ -20,6 +20,8 @@ _WINDOW = 3
 _SHARED = 0.4
 """Minimum share of the statement's words in its evidence, for numbers and dates; denials and names need more."""
 _SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_OPPOSITES = 0.5, 0.6, 0.6
+_SHARED_BY_LONE = 0.5
+"""The same share, of the shorter sentence, for the only numbers with their unit in two sentences."""
 _SHORT = 4
 """Maximum number of content words of a short statement."""
 _NEAR = 3
@@ -139,12 +141,13 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     for one in said.statements:
         opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.tokens)
         twins = [near for near in shown.statements if len(one.roots - near.roots) == 1 == len(near.roots - one.roots)]
-        if not (one.facts or one.negations or shown.denies or opposes or twins):
+        swapped = _swapped_action(one, said.actions, shown.actions) if shown.actions else None
+        if not (one.facts or one.negations or shown.denies or opposes or twins or swapped):
             continue
-        if len(one.roots & shown.roots) < _SHARED * len(one.roots):
+        if len(one.roots & shown.roots) < _SHARED * min(len(one.roots), len(shown.roots)):
             continue
         missing = [fact for fact in one.facts if not _is_among(fact, shown.facts)]
-        if not (missing or one.negations or shown.denies or opposes or twins):
+        if not (missing or one.negations or shown.denies or opposes or twins or swapped):
             continue
         # The shortest run of adjacent sentences with the most words of the statement.
         shared = [one.roots & near.roots for near in shown.statements]
@@ -152,7 +155,8 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         best = max(runs, key=lambda run: len(frozenset().union(*shared[run])), default=slice(0))
         window = shown.statements[best]
         common = one.roots & frozenset().union(*(near.roots for near in window))
-        if not common or len(common) < _SHARED * len(one.roots):
+        least = min(len(one.roots), len(frozenset().union(*(near.roots for near in window))))
+        if not common or len(common) < _SHARED * least:
             continue
         earlier = len(found)
         for fact in missing:
@@ -166,6 +170,8 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         if len(common) >= _SHARED_BY_DENIALS * min([len(one.roots), *short]):
             found += _denials(one, said.statements, window, shown.statements)
         found += _opposites(one, window)
+        if swapped:
+            found.append(swapped)
         if len(found) == earlier:
             found += _other_words(one, twins, said.roots, shown.roots)
     return found
@@ -179,6 +185,7 @@ class _Passage:
     facts: Sequence[Fact]
     """The facts, without repeated values."""
     roots: frozenset[str]
+    actions: frozenset[Action]
     denies: bool
     """Whether one of them has a negation or a negative prefix."""
 
@@ -191,7 +198,8 @@ def _passage(text: str | tuple[str, ...]) -> _Passage:
         (one.kind, one.quantity, one.days, one.edges, one.minutes, one.name): one for read in statements for one in read.facts
     }
     roots = frozenset[str]().union(*(one.roots for one in statements))
-    return _Passage(statements, list(facts.values()), roots, any(one.negations or one.prefixed for one in statements))
+    actions = frozenset(action for one in statements for action in one.actions)
+    return _Passage(statements, list(facts.values()), roots, actions, any(one.negations or one.prefixed for one in statements))
 
 
 def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:
@@ -274,6 +282,10 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
         if fact.quantity.unit != other.quantity.unit:
             # The same number in another currency is another amount.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
+        if not fact.quantity.agrees(other.quantity) and _is_lone(fact, statement) and _is_lone(other, near):
+            shorter = min(len(statement.roots), len(near.roots))
+            if len(statement.roots & near.roots) >= max(2, _SHARED_BY_LONE * shorter):
+                return True
         if nouns and other_nouns:
             return bool(nouns & other_nouns)
     # The date of the same event may be at the other end of the sentence.
@@ -281,6 +293,12 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.days and whole and _is_dated(fact, statement) and _is_dated(other, near):
         return True
     return _alike_around((fact.place, fact.end), statement, (other.place, other.end), near)
+
+
+def _is_lone(number: Fact, statement: Statement) -> bool:
+    """Whether a number has a unit, and no other number of the sentence has it."""
+    units = [fact.quantity.unit for fact in statement.facts if fact.quantity]
+    return bool(number.quantity and number.quantity.unit not in ("", "#") and units.count(number.quantity.unit) == 1)
 
 
 def _is_dated(date: Fact, statement: Statement) -> bool:
@@ -340,12 +358,12 @@ def _denials(
     """A statement that one of the two denies and the other makes."""
     for near in window:
         for negation in near.negations:
-            if _asserts(one, negation) and not any(_denies(other, negation) for other in said):
+            if _asserts(one, negation, near) and not any(_denies(other, negation, near) for other in said):
                 yield Contradiction("denial", " ".join(sorted(negation.what & one.roots)), negation.words)
                 return
     for negation in one.negations:
         for near in window:
-            if _asserts(near, negation) and not any(_denies(other, negation) for other in shown):
+            if _asserts(near, negation, one) and not any(_denies(other, negation, one) for other in shown):
                 yield Contradiction("denial", negation.words, " ".join(sorted(negation.what & near.roots)))
                 return
 
@@ -374,6 +392,22 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
 def _nearest_date(place: int, statement: Statement) -> Fact | None:
     """The date nearest to a word."""
     return min((fact for fact in statement.facts if fact.days), key=lambda fact: abs(fact.place - place), default=None)
+
+
+def _swapped_action(one: Statement, said: Collection[Action], shown: Collection[Action]) -> Contradiction | None:
+    """Agent and object that are the other way round in the evidence. `said`, `shown`: the actions of both whole texts."""
+    for agent, verb, other in one.actions:
+        if any(_same_action((other, verb, agent), action) for action in said):
+            continue
+        turned = [action for action in shown if _same_action((other, verb, agent), action)]
+        if turned and not any(_same_action((agent, verb, other), action) for action in shown):
+            words = (" ".join((*subject, verb, *its_object)) for subject, verb, its_object in ((agent, verb, other), turned[0]))
+            return Contradiction("name", *words)
+    return None
+
+
+def _same_action(one: Action, other: Action) -> bool:
+    return one[1] == other[1] and _same_name(one[0], other[0]) and _same_name(one[2], other[2])
 
 
 def _other_words(
@@ -436,24 +470,28 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
     return found
 
 
-def _asserts(statement: Statement, negation: Negation) -> bool:
-    """Whether a statement asserts a thing that is negated elsewhere, about the same subject."""
+def _asserts(statement: Statement, negation: Negation, denying: Statement) -> bool:
+    """Whether a statement asserts a thing that another one negates, about the same subject."""
     partly = any(pair[0] == "not" and pair[1] in _ALL for pair in itertools.pairwise(statement.tokens))
     if not negation.certain or partly:
         return False
+    # Words such as "without" that both have do not soften, unless they are the negation itself.
+    soft_words = _SOFT.difference({*denying.tokens}.difference(map(root, negation.words.split())))
     if negation.whole:
-        return len(negation.what & statement.roots) * 2 >= len(negation.what) and not _SOFT.intersection(statement.tokens)
+        return len(negation.what & statement.roots) * 2 >= len(negation.what) and not soft_words.intersection(statement.tokens)
     content = [token for token in statement.tokens if token in statement.roots]
     for place, token in enumerate(content):
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
         # Without a verb ("no customers"), only the words before it identify the subject.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
-        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - negation.what
+        soft = soft_words.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - negation.what
         if token in negation.what and shared and not soft:
             return True
     return False
 
 
-def _denies(statement: Statement, negation: Negation) -> bool:
-    """Whether a statement denies the same thing."""
-    return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in statement.negations)
+def _denies(statement: Statement, negation: Negation, denying: Statement) -> bool:
+    """Whether a statement denies the same thing as a negation of another one. Negations inside what is denied do not count."""
+    shared = {one.words for one in denying.negations if one is not negation} if negation.whole else ()
+    own = [one for one in statement.negations if one.words not in shared]
+    return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in own)

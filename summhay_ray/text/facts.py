@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -104,7 +105,18 @@ class Statement:
     negations: tuple[Negation, ...]
     prefixed: tuple[tuple[int, str], ...]
     """(Index, root without the prefix) of each token with a negative prefix: the root of "safe" for "unsafe"."""
+    actions: tuple[Action, ...]
+    """Who does what to whom: (agent, verb, object) of "Acme bought Birch" and of "Birch was bought by Acme"."""
 
+
+Action = tuple[tuple[str, ...], str, tuple[str, ...]]
+_ARTICLES = frozenset(("the", "a", "an"))
+_WITH_VERB = _ARTICLES | frozenset(("has", "have", "had", "will", "would", "did", "also", "later", "then"))
+_PASSIVE = frozenset(("is", "are", "was", "were", "be", "been", "being"))
+_WITH_NAMES = frozenset(("to", "from", "over", "against", "for"))
+"""Function words between agent, verb and object: in any action, in a passive one, and between names."""
+_MUTUAL = frozenset(map(root, ("meet", "play", "face", "marry", "married", "equal", "match")))
+"""Verbs of actions without a direction."""
 
 _PREFIXED = re.compile(
     r"(?:un(?!der|it|iv|ion|til)|(?:in|im|il|ir|non-?|dis)(?=\w+(?:able|ible|al|ful|ive|ent|ant|ate|ous|ect|ete)$))(\w{4,})"
@@ -149,6 +161,7 @@ _NO_COUNT = frozenset(["the", "this", "that", "which", "each", "every", "any", "
 """Words after which `one` is a pronoun."""
 _EXAMPLE = re.compile(r"one (?:[\w-]+ ){1,2}(?:is|was|would be) (?:the|that|to|an?)\b", re.IGNORECASE)
 """One of several things: "One drawback is the cost"."""
+_BEFORE_A_YEAR = frozenset(("in", "since", "until", "during"))
 _LASTING = frozenset(("for", "lasted", "took", "within", "after"))
 _HOUR, _DAY_SECONDS = 3600, 86400
 _MEASURES: dict[str, tuple[str, float]] = {
@@ -237,7 +250,7 @@ def read_statement(sentence: str) -> Statement:
         if token.lower not in _BEGIN_FACTS and token.text.isalpha() and token.text.islower():
             place += 1
             continue
-        fact = reader.date(place) or reader.clock(place) or reader.quantity(place) or reader.name(place)
+        fact = reader.date(place) or reader.clock(place) or reader.score(place) or reader.quantity(place) or reader.name(place)
         if fact is not None:
             facts.append(fact)
         place = fact.end if fact is not None else place + 1
@@ -246,7 +259,36 @@ def read_statement(sentence: str) -> Statement:
     words = tuple(token.root or token.lower for token in tokens)
     matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(tokens) if token.root]
     prefixed = tuple((place, root(match[1])) for place, match in matches if match)
-    return Statement(words, roots, tuple(facts), tuple(find_negations(text, tokens)), prefixed)
+    negations = tuple(find_negations(text, tokens))
+    return Statement(words, roots, tuple(facts), negations, prefixed, tuple(_actions(words, roots, facts)))
+
+
+def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]) -> Iterator[Action]:
+    """The actions of a sentence: agent, verb and object in a row, with only some function words between them.
+
+    Agent and object are content words or names. An object of an active verb that is no name has an article.
+    """
+    names = {fact.place: fact for fact in facts if fact.name}
+    units: list[tuple[tuple[str, ...], bool, list[str]]] = []
+    """Each word or name, whether it is a name, and the tokens before it."""
+    between: list[str] = []
+    place = 0
+    while place < len(tokens):
+        name = names.get(place)
+        if name or tokens[place] in roots:
+            units.append((name.name if name else (tokens[place],), bool(name), between))
+            between = []
+        else:
+            between.append(tokens[place])
+        place = name.end if name else place + 1
+    for (agent, first, _), (verb, is_name, before), (other, last, after) in zip(units, units[1:], units[2:], strict=False):
+        if is_name or verb[0] in _MUTUAL:
+            continue
+        prepositions = _WITH_NAMES.intersection(after) if first and last else frozenset[str]()
+        if after[:1] == ["by"] and _PASSIVE.intersection(before) and {*before, *after[1:]} <= _WITH_VERB | _PASSIVE:
+            yield other, verb[0], agent
+        elif {*before, *after} <= _WITH_VERB | prepositions and (first and last or _ARTICLES.intersection(after)):
+            yield agent, " ".join([*verb, *sorted(prepositions)]), other
 
 
 def values_of(sentence: str) -> dict[str, str]:
@@ -297,10 +339,11 @@ class _Reader:
         return Fact("date", token.text, place, place + 1, days=days, edges=edges) if days else None
 
     def _is_year(self, place: int) -> bool:
-        """Four digits are a year unless they have a unit, or count something ("2000 customers")."""
+        """Four digits are a year unless they have a unit, or count something ("2000 customers", unlike "in 2000")."""
         before, after = self._at(place - 1), self._at(place + 1)
         counts = after.kind == "word" and after.root and after.text.islower() and after.lower.endswith("s")
         unit = after.lower in _MEASURES or after.lower in _SCALES or before.kind == "sign"
+        counts = counts and before.lower not in _BEFORE_A_YEAR
         return not (counts or unit or after.start == self.tokens[place].end and after.kind == "word")
 
     def clock(self, place: int) -> Fact | None:
@@ -320,6 +363,18 @@ class _Reader:
         return Fact("time", token.text, place, place + 1, minutes=frozenset(minutes))
 
     # --- quantities -----------------------------------------------------------------------------------------------------
+
+    def score(self, place: int) -> Fact | None:
+        """A score such as 3-1; "1-3" is a range."""
+        (first, dash, second) = (self._at(place + step) for step in range(3))
+        digits = first.text.isdecimal() and second.text.isdecimal() and len(first.text) < 4
+        joined = dash.text in ("-", "–") and first.end == dash.start and dash.end == second.start
+        ends = "-" in (self._at(place - 1).text, self._at(place + 3).text) or self._unit(place + 3)[0]
+        if not (digits and joined) or ends or int(second.text) > int(first.text):
+            return None
+        value = 1000.0 * int(first.text) + int(second.text)
+        quantity = Quantity(value, value, 1.0, "score", stated=(float(first.text), float(second.text)))
+        return Fact("number", self._words(place, place + 3), place, place + 3, quantity)
 
     def quantity(self, place: int) -> Fact | None:
         if self.tokens[place].kind == "word" and self.tokens[place].lower.rstrip(".") not in _BEGINNINGS:

@@ -78,7 +78,8 @@ def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
         scope = _after(tokens, match.end(), _FAR if match["claim"] else _REACH)
         if not scope or any(begin <= match.start() < end for begin, end in spared):
             continue
-        certain = match.start() < limit and not (not match["noun"] and _PROVIDED.search(text, match.end()))
+        is_plain = not (match["noun"] or match["claim"])
+        certain = match.start() < limit and not (is_plain and _PROVIDED.search(text, match.end()))
         if match["claim"]:
             what = frozenset(scope)
             yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)

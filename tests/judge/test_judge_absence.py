@@ -56,6 +56,9 @@ QUERY = "What do the documents say about parking fees?"
         "The amount cannot be identified from the notes.",
         "The interviews leave this question open.",
         "Die Dokumente erwähnen keine Parkgebühren. Sie behandeln vor allem Ausstellungen.",
+        "Although a car park is named, none of the letters says what parking costs.",
+        "Parking fees aren't addressed. They only report that 4,000 tonnes of salt were bought and that the pool will close.",
+        "Parking fees aren't covered. What the articles do cover is the new library and the crowded pool.",
     ],
 )
 def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
@@ -85,6 +88,7 @@ def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
         "Parkgebühren stiegen auf 5 Euro.",
         "Die Gebühren wurden nicht erhöht.",
         "停车费涨到了5元。",
+        "Nothing was decided on parking fees because the mayor was ill.",
     ],
 )
 def test_anything_else_is_a_claim_of_its_bullet(bullet: str) -> None:

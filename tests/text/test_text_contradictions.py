@@ -85,6 +85,14 @@ CONTRADICTING = [
     ("Ticket sales climbed by a tenth.", "Ticket sales slumped by a tenth.", "denial"),
     ("Ghana finished fourth in the group.", "Ghana finished second in the group.", "number"),
     ("Two-factor login is switched on by default.", "Two-factor login is switched off by default.", "denial"),
+    ("The dam did not exceed its limits in the flood.", "In the flood, the dam exceeded its limits.", "denial"),
+    ("He denied that staff work without a harness.", "He confirmed that staff work without a harness.", "denial"),
+    ("Steyr beat Lund 3-1 in the return leg.", "In the return leg, Steyr beat Lund by 4-0.", "number"),
+    ("Bank shares fell within 48 hours of the default.", "Within 55 hours of it, bank shares were down.", "number"),
+    ("The design introduced in 2008 mirrors the old one.", "The design introduced in 2011 mirrors the old one.", "date"),
+    ("Brightwell acquired Nordlicht Optics.", "Nordlicht Optics acquired Brightwell for cash.", "name"),
+    ("Brightwell acquired Nordlicht Optics.", "Brightwell was acquired by Nordlicht Optics.", "name"),
+    ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
 ]
 
 
@@ -117,6 +125,10 @@ AGREEING = [
     ("The team chose PostgreSQL.", "PostgreSQL was chosen by the team."),
     ("Few customers left.", "Not many customers left."),
     ("Nobody was injured in the fire.", "There were no injuries in the fire."),
+    ("Norvik played Lund on Sunday.", "Lund played Norvik on Sunday."),
+    ("Brightwell acquired Nordlicht Optics.", "Nordlicht Optics was acquired by Brightwell."),
+    ("The fuel contains less energy: cars need 25% more of it.", "The fuel contains 25% less energy than other fuel for cars."),
+    ("It was caused by a failure to manage risks.", "Experts saw a failure in managing risks as the cause."),
     ("Sales fell by a quarter in 2019.", "Sales in 2019 were down 25%."),
     ("The San Francisco Federal Reserve did not act.", "The San Francisco Fed did not act."),
     ("Streaming is unsupported by the API.", "The API does not support streaming."),
