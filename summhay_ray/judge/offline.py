@@ -74,6 +74,8 @@ TOGETHER = ("recall", "whole", "pairs", "lead")
 UNSAID = 0.6
 """Weight factor of a word that is in no bullet: the summary may express it in other words."""
 _NEAR = 3
+_SENTENCES = 3
+"""Most sentences of a bullet that are compared with an insight together."""
 _LONGEST_KEPT = 5000
 _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
 """A bullet with such a beginning continues the one before it."""
@@ -117,10 +119,15 @@ class _Text:
 
 
 def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features | None]:
-    """The features of insights judged together; None for an insight without words, and for all if there is no bullet."""
+    """The features of insights judged together; None for an insight without words, and for all if there is no bullet.
+
+    A long bullet, such as a copied document, is compared in parts of three sentences: the words of all its sentences together
+    resemble many insights that it does not state.
+    """
+    owners, parts = zip(*_parts(bullets), strict=True) if bullets else ((), ())
     # Insights are judged one by one against the same bullets, hence the cache; huge texts are not cached.
     bullet_texts, insight_texts = (
-        [(_read_again if len(text) <= _LONGEST_KEPT else _read)(text) for text in texts] for texts in (bullets, insights)
+        [(_read_again if len(text) <= _LONGEST_KEPT else _read)(text) for text in texts] for texts in (parts, insights)
     )
     if not bullet_texts:
         return [None] * len(insight_texts)
@@ -158,11 +165,19 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
         pairs = math.log1p(len(insight.pairs & bullet_texts[best].pairs))
         others = [fit[best] for other, fit in enumerate(fits) if other != place]
         rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != best), default=0.0)
-        following = bullets[best + 1] if best + 1 < len(bullets) else ""
-        passage = bullets[best] + (f"\n{following}" if _CONTINUES.match(following) else "")
+        bullet = owners[best]
+        following = bullets[bullet + 1] if bullet + 1 < len(bullets) else ""
+        passage = bullets[bullet] + (f"\n{following}" if _CONTINUES.match(following) else "")
         contradicted = bool(find_contradictions(insights[place], passage))
-        found.append(Features(best, (recall, whole, pairs, own[best] - rival), contradicted))
+        found.append(Features(bullet, (recall, whole, pairs, own[best] - rival), contradicted))
     return found
+
+
+def _parts(bullets: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """(Bullet, from 0; text) of each part of the bullets."""
+    for place, bullet in enumerate(bullets):
+        lines = sentences(bullet) or [bullet]
+        yield from ((place, " ".join(lines[begin : begin + _SENTENCES])) for begin in range(0, len(lines), _SENTENCES))
 
 
 def _read(text: str) -> _Text:
