@@ -399,10 +399,11 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
         concedes = conceded != sentence.casefold() and any(absence.search(clause) for clause in others[1::2][:1])
         is_instead = False
         for sign, clause in [("", first), *zip(others[::2], others[1::2], strict=True)]:
-            goes_on = is_instead and sign.strip(" ,").startswith("and")
-            is_instead = goes_on or not absence.search(clause) and bool(instead.search(clause.strip()))
+            clause = clause.strip(" ,")
+            goes_on = is_instead and sign.strip(" ,").startswith("and") or "instead" in sign and clause.startswith("they ")
+            is_instead = goes_on or not absence.search(clause) and bool(instead.search(clause))
             if plain := " ".join(clause.split()):
-                yield plain, is_instead or (concedes and clause is first)
+                yield plain, is_instead or (concedes and not sign)
 
 
 def _figures(clause: str) -> set[str]:
@@ -448,7 +449,7 @@ _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
 _BREAK = re.compile(
     r"([;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
     r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
-    r",\s*(?:which|who|whose)\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만))"
+    r",\s*(?:which|who|so)\b|(?:,\s*)?\bwhose\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만))"
 )
 """Where a sentence turns to another statement."""
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")

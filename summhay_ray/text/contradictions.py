@@ -36,7 +36,7 @@ _PARTLY = ("all", "every", "many", "much", "always", "entirely", "necessarily")
 _ALL = frozenset((*_PARTLY, *map(root, _PARTLY)))
 """Words after `not` that leave a statement true of a part."""
 _DENYING_WORDS = """
-    prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal forbid deny reject
+    prohibit ban prevent halt stop cease lose avoid cancel suspend lack absence missing failure refusal forbid deny reject
 """
 _DENYING = frozenset(map(root, _DENYING_WORDS.split()))
 _UNCERTAIN_WORDS = """
@@ -78,6 +78,8 @@ _OPPOSITE_WORDS = """
     add added include included / remove removed exclude excluded
     hire hired / dismiss dismissed
     buy bought / sell sold
+    lend lent / borrow borrowed
+    create created / cut eliminate eliminated
     join joined / leave left quit
     support supported favour favor / oppose opposed against
     uphold upheld grant granted / dismiss dismissed overturn overturned deny denied

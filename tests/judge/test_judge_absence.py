@@ -56,6 +56,10 @@ QUERY = "What do the documents say about parking fees?"
         "The amount cannot be identified from the notes.",
         "The interviews leave this question open.",
         "Die Dokumente erwähnen keine Parkgebühren. Sie behandeln vor allem Ausstellungen.",
+        "The letters describe the gate, but they give no figures for parking.",
+        "No mention is made of parking fees in the letters, so the question cannot be answered.",
+        "The authors do not comment on parking; instead, they praise the trams and the pool.",
+        "None of the letters touches on parking. The topics they raise are rents and bus routes.",
         "Although a car park is named, none of the letters says what parking costs.",
         "Parking fees aren't addressed. They only report that 4,000 tonnes of salt were bought and that the pool will close.",
         "Parking fees aren't covered. What the articles do cover is the new library and the crowded pool.",
@@ -89,6 +93,8 @@ def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
         "Die Gebühren wurden nicht erhöht.",
         "停车费涨到了5元。",
         "Nothing was decided on parking fees because the mayor was ill.",
+        "Fees are paid to a firm from Basel whose name is not mentioned.",
+        "The council could not agree on parking, so fees were not discussed further.",
     ],
 )
 def test_anything_else_is_a_claim_of_its_bullet(bullet: str) -> None:

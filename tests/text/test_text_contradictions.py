@@ -92,6 +92,8 @@ CONTRADICTING = [
     ("The design introduced in 2008 mirrors the old one.", "The design introduced in 2011 mirrors the old one.", "date"),
     ("Brightwell acquired Nordlicht Optics.", "Nordlicht Optics acquired Brightwell for cash.", "name"),
     ("Brightwell acquired Nordlicht Optics.", "Brightwell was acquired by Nordlicht Optics.", "name"),
+    ("Fjordbank lent 75 million dollars to the yard.", "Fjordbank borrowed 75 million dollars from the yard.", "denial"),
+    ("The plant cut 120 jobs in January.", "In January, the plant created 120 jobs.", "denial"),
     ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
 ]
 
@@ -125,6 +127,8 @@ AGREEING = [
     ("The team chose PostgreSQL.", "PostgreSQL was chosen by the team."),
     ("Few customers left.", "Not many customers left."),
     ("Nobody was injured in the fire.", "There were no injuries in the fire."),
+    ("Contact with the probe was lost on 17 October.", "Since October 17th, there has been no contact with the probe."),
+    ("The bank lent 75 million dollars to the yard.", "The yard borrowed 75 million dollars from the bank."),
     ("Norvik played Lund on Sunday.", "Lund played Norvik on Sunday."),
     ("Brightwell acquired Nordlicht Optics.", "Nordlicht Optics was acquired by Brightwell."),
     ("The fuel contains less energy: cars need 25% more of it.", "The fuel contains 25% less energy than other fuel for cars."),
