@@ -390,13 +390,18 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
 def _clauses(text: str) -> Iterator[tuple[str, bool]]:
     """The clauses of a text, each with whether it says what the documents are about instead.
 
-    Such a clause may go on after "and", and may concede something before an absence: "Although a rail broke, nobody is named".
+    Such a clause may go on after "and", and may concede something before an absence: "Although a rail broke, nobody is named",
+    "The text says that a rail broke, but names nobody".
     """
-    absence, instead = _patterns().absence, _patterns().instead
+    patterns = _patterns()
+    absence, instead = patterns.absence, patterns.instead
     for sentence in sentences(text):
         conceded = _CONCESSION.sub(r"\1;", sentence.casefold())
         first, *others = _BREAK.split(conceded)
-        concedes = conceded != sentence.casefold() and any(absence.search(clause) for clause in others[1::2][:1])
+        if of_sources := bool(patterns.says.match(first)):
+            # They are the subject of "but do not say why", too.
+            others[1::2] = [patterns.says_on.sub("they \\g<0>", clause.strip()) for clause in others[1::2]]
+        concedes = (conceded != sentence.casefold() or of_sources) and bool(absence.search("".join(others[1:2])))
         is_instead = False
         for sign, clause in [("", first), *zip(others[::2], others[1::2], strict=True)]:
             clause = clause.strip(" ,")
@@ -420,6 +425,10 @@ class _Patterns(NamedTuple):
     """A statement of what the documents are about."""
     source: re.Pattern[str]
     """A word for documents."""
+    says: re.Pattern[str]
+    """A clause whose subject is a word for documents."""
+    says_on: re.Pattern[str]
+    """A clause of reporting without a subject."""
     counts: re.Pattern[str]
     """A count of documents, document numbers, or a list entry's number."""
 
@@ -441,7 +450,9 @@ def _patterns() -> _Patterns:
     source, many = named["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
     counted = rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s"
     absence, instead = (re.compile("|".join(some)) for some in others.values())
-    return _Patterns(absence, instead, re.compile(rf"\b{source}\b"), re.compile(counted))
+    says = re.compile(rf"\W*(?:the |these |those |all )?(?:\w+ )?(?:{source}|they)\b")
+    says_on = re.compile(rf"^(?:(?:do|does|did|can|could)(?:n't| ?not)|never|fails?|{named['SAY']})\b")
+    return _Patterns(absence, instead, re.compile(rf"\b{source}\b"), says, says_on, re.compile(counted))
 
 
 _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")

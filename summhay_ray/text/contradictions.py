@@ -75,7 +75,7 @@ _OPPOSITE_WORDS = """
     first / last
     earliest / latest
     enable enabled / disable disabled
-    add added include included / remove removed exclude excluded
+    add added include included introduce introduced / remove removed exclude excluded abolish abolished
     hire hired / dismiss dismissed
     buy bought / sell sold
     lend lent / borrow borrowed
@@ -92,7 +92,7 @@ _OPPOSITE_WORDS = """
     indoors indoor / outdoors outdoor
     most many / few
     pass passed / fail failed
-    guilty / innocent acquitted
+    guilty convict convicted sentence sentenced / innocent acquit acquitted
     public / private
     manual manually / automatic automatically
     temporary temporarily / permanent permanently

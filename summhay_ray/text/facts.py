@@ -281,14 +281,19 @@ def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]
         else:
             between.append(tokens[place])
         place = name.end if name else place + 1
-    for (agent, first, _), (verb, is_name, before), (other, last, after) in zip(units, units[1:], units[2:], strict=False):
+    for (agent, first, _), (verb, is_name, before), *others in (units[start:] for start in range(len(units) - 2)):
         if is_name or verb[0] in _MUTUAL:
             continue
-        prepositions = _WITH_NAMES.intersection(after) if first and last else frozenset[str]()
+        other, last, after = others[0]
         if after[:1] == ["by"] and _PASSIVE.intersection(before) and {*before, *after[1:]} <= _WITH_VERB | _PASSIVE:
             yield other, verb[0], agent
-        elif {*before, *after} <= _WITH_VERB | prepositions and (first and last or _ARTICLES.intersection(after)):
-            yield agent, " ".join([*verb, *sorted(prepositions)]), other
+        elif {*before} <= _WITH_VERB:
+            if {*after} <= _WITH_VERB and (first and last or _ARTICLES.intersection(after)):
+                yield agent, verb[0], other
+            # "Acme lost to Birch", "Acme bought a mill from Birch".
+            for named, last, after in others if first else ():
+                if last and len(prepositions := _WITH_NAMES.intersection(after)) == 1:
+                    yield agent, " ".join((*verb, *prepositions)), named
 
 
 def values_of(sentence: str) -> dict[str, str]:

@@ -94,6 +94,9 @@ CONTRADICTING = [
     ("Brightwell acquired Nordlicht Optics.", "Brightwell was acquired by Nordlicht Optics.", "name"),
     ("Fjordbank lent 75 million dollars to the yard.", "Fjordbank borrowed 75 million dollars from the yard.", "denial"),
     ("The plant cut 120 jobs in January.", "In January, the plant created 120 jobs.", "denial"),
+    ("Valdres bought a striker from Haukar.", "In May, Haukar bought a striker from Valdres.", "name"),
+    ("Lake Brenno introduced a fee of five euros.", "Lake Brenno abolished the fee of five euros.", "denial"),
+    ("The treasurer was sentenced for fraud.", "The treasurer was acquitted of fraud.", "denial"),
     ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
 ]
 
