@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.text.fact_tokens import Day
+from summhay_ray.text.fact_tokens import BASE, Day
 from summhay_ray.text.facts import Action, Fact, Kind, Statement, read_statement
 from summhay_ray.text.negations import Negation
-from summhay_ray.text.words import root, sentences
+from summhay_ray.text.words import root, sentences, stem
 
 _WINDOW = 3
 """Number of adjacent sentences in a window."""
@@ -50,7 +50,7 @@ _MOVING = frozenset(("be", "been", "is", "are", "was", "were", *_MOVING_VERBS))
 """Words before a particle that make it an opposite: "rates went up", not "the team set up a server"."""
 _OPPOSITE_WORDS = """
     rose rise risen rising increase grew grow grown growth climb gain surge soar jump upward up
-    / fell fall fallen falling decrease decline drop shrink shrank shrunk reduce loss slump plunge plummet tumble down
+    / fell fall fallen falling decrease decline drop shrink shrank shrunk reduce reduction loss slump plunge plummet tumble down
     on / off
     raise raised up / lower lowered reduce reduced cut down
     double doubled / triple tripled / halve halved
@@ -62,8 +62,8 @@ _OPPOSITE_WORDS = """
     longer / shorter
     faster / slower
     stronger / weaker
-    approve approved accept accepted adopt adopted endorse endorsed ratify pass passed
-    / reject rejected dismiss dismissed refuse refused veto vetoed
+    approve approved approval accept accepted adopt adopted endorse endorsed ratify pass passed
+    / reject rejected rejection dismiss dismissed refuse refused veto vetoed
     allow allowed permit permitted legal / forbid forbidden forbade ban banned prohibit prohibited illegal
     open opened reopen reopened / close closed shut
     begin began begun start started / end ended stop stopped finish finished
@@ -113,11 +113,11 @@ _OPPOSITE_WORDS = """
     keep kept retain retained / drop dropped remove removed abandon abandoned discard discarded
 """
 _SIDES: dict[str, set[tuple[int, int]]] = {}
-"""Word, in the form of a statement's tokens -> (group of words that exclude each other, the word's side in it)."""
+"""Word, in the form of a statement's stems -> (group of words that exclude each other, the word's side in it)."""
 for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
     for _side, _words in enumerate(_line.split("/")):
         for _word in _words.split():
-            for _form in {_word, root(_word)}:
+            for _form in {_word, stem(BASE.get(_word, _word))}:
                 _SIDES.setdefault(_form, set()).add((_place, _side))
 
 
@@ -141,7 +141,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     said, shown = _passage(statement), _passage(evidence if isinstance(evidence, str) else tuple(evidence))
     found: list[Contradiction] = []
     for one in said.statements:
-        opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.tokens)
+        opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.stems)
         twins = [near for near in shown.statements if len(one.roots - near.roots) == 1 == len(near.roots - one.roots)]
         swapped = _swapped_action(one, said.actions, shown.actions) if shown.actions else None
         if not (one.facts or one.negations or shown.denies or opposes or twins or swapped):
@@ -168,8 +168,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
             sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
             if rivals and not sums:
                 found.append(Contradiction(fact.kind, fact.words, rivals[0].words))
-        short = [len(near.roots) for near in window if any(negation.whole for negation in near.negations)]
-        if len(common) >= _SHARED_BY_DENIALS * min([len(one.roots), *short]):
+        if len(common) >= _SHARED_BY_DENIALS * least:
             found += _denials(one, said.statements, window, shown.statements)
         found += _opposites(one, window)
         if swapped:
@@ -374,7 +373,8 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
     """A pair of opposite words, such as rose and fell, that both use about the same thing and without a negation."""
     for near in window:
         # Short statements such as "prices rose" and "prices fell" have only one other word in common.
-        least = 1 if max(len(one.roots), len(near.roots)) <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (len(one.roots) - 1))
+        shorter, longer = sorted((len(one.roots), len(near.roots)))
+        least = 1 if longer <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (shorter - 1))
         if one.negations or near.negations or len(one.roots & near.roots) < least:
             continue
         own, others = _sides(one, near), _sides(near, one)
@@ -462,7 +462,7 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
             continue
         if token in _PARTICLES and not _MOVING.intersection(statement.tokens[max(0, place - 1) : place]):
             continue
-        for pair, side in _SIDES.get(token, ()):
+        for pair, side in _SIDES.get(statement.stems[place], ()):
             # Treat "not many" like "few".
             found.setdefault(pair, []).append((side ^ (statement.tokens[place - 1 : place] == ("not",)), place))
         if token in plain:

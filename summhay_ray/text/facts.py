@@ -28,7 +28,7 @@ from summhay_ray.text.fact_tokens import (
 )
 from summhay_ray.text.names import TITLES
 from summhay_ray.text.negations import Negation, find_negations
-from summhay_ray.text.words import root
+from summhay_ray.text.words import root, stem
 
 Kind = Literal["number", "amount", "date", "time", "name", "denial"]
 
@@ -99,6 +99,8 @@ class Statement:
 
     tokens: tuple[str, ...]
     """Every token in lower case, words other than function words as roots."""
+    stems: tuple[str, ...]
+    """The same with stems: those of "exclusive" and "exclude" differ."""
     roots: frozenset[str]
     """Roots of all content words, including names."""
     facts: tuple[Fact, ...]
@@ -257,10 +259,11 @@ def read_statement(sentence: str) -> Statement:
     taken = {place for fact in facts if fact.kind != "name" for place in range(fact.place, fact.end)}
     roots = frozenset(token.root for place, token in enumerate(tokens) if token.root and place not in taken)
     words = tuple(token.root or token.lower for token in tokens)
+    stems = tuple(stem(BASE.get(token.lower, token.lower)) if token.root else token.lower for token in tokens)
     matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(tokens) if token.root]
     prefixed = tuple((place, root(match[1])) for place, match in matches if match)
     negations = tuple(find_negations(text, tokens))
-    return Statement(words, roots, tuple(facts), negations, prefixed, tuple(_actions(words, roots, facts)))
+    return Statement(words, stems, roots, tuple(facts), negations, prefixed, tuple(_actions(words, roots, facts)))
 
 
 def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]) -> Iterator[Action]:

@@ -97,6 +97,11 @@ CONTRADICTING = [
     ("Valdres bought a striker from Haukar.", "In May, Haukar bought a striker from Valdres.", "name"),
     ("Lake Brenno introduced a fee of five euros.", "Lake Brenno abolished the fee of five euros.", "denial"),
     ("The treasurer was sentenced for fraud.", "The treasurer was acquitted of fraud.", "denial"),
+    (
+        "At full throttle, the car can drain its tank in seven minutes when racing, which shows its high demand for fuel.",
+        "At full throttle, this beast can not drain its tank in seven minutes.",
+        "denial",
+    ),
     ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
 ]
 
@@ -132,6 +137,7 @@ AGREEING = [
     ("Nobody was injured in the fire.", "There were no injuries in the fire."),
     ("Contact with the probe was lost on 17 October.", "Since October 17th, there has been no contact with the probe."),
     ("The bank lent 75 million dollars to the yard.", "The yard borrowed 75 million dollars from the bank."),
+    ("Each car comes with a bar set, including a decanter.", "Each car comes with an exclusive bar set and a decanter."),
     ("Norvik played Lund on Sunday.", "Lund played Norvik on Sunday."),
     ("Brightwell acquired Nordlicht Optics.", "Nordlicht Optics was acquired by Brightwell."),
     ("The fuel contains less energy: cars need 25% more of it.", "The fuel contains 25% less energy than other fuel for cars."),
