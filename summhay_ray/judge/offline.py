@@ -405,7 +405,9 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
         is_instead = False
         for sign, clause in [("", first), *zip(others[::2], others[1::2], strict=True)]:
             clause = clause.strip(" ,")
-            goes_on = is_instead and sign.strip(" ,").startswith("and") or "instead" in sign and clause.startswith("they ")
+            goes_on = (
+                is_instead and sign.strip(" ,").startswith("and") or bool(_INSTEAD.search(sign)) and clause.startswith("they ")
+            )
             is_instead = goes_on or not absence.search(clause) and bool(instead.search(clause))
             if plain := " ".join(clause.split()):
                 yield plain, is_instead or (concedes and not sign)
@@ -426,7 +428,7 @@ class _Patterns(NamedTuple):
     source: re.Pattern[str]
     """A word for documents."""
     says: re.Pattern[str]
-    """A clause whose subject is a word for documents."""
+    """A clause of what documents report."""
     says_on: re.Pattern[str]
     """A clause of reporting without a subject."""
     counts: re.Pattern[str]
@@ -450,7 +452,8 @@ def _patterns() -> _Patterns:
     source, many = named["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
     counted = rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s"
     absence, instead = (re.compile("|".join(some)) for some in others.values())
-    says = re.compile(rf"\W*(?:the |these |those |all )?(?:\w+ )?(?:{source}|they)\b")
+    reported = r".*\b(?:is|are) (?:reported|mentioned|described|discussed)\b"
+    says = re.compile(rf"\W*(?:the |these |those |all )?(?:\w+ )?(?:{source}|they)\b|{reported}")
     says_on = re.compile(rf"^(?:(?:do|does|did|can|could)(?:n't| ?not)|never|fails?|{named['SAY']})\b")
     return _Patterns(absence, instead, re.compile(rf"\b{source}\b"), says, says_on, re.compile(counted))
 
@@ -463,6 +466,7 @@ _BREAK = re.compile(
     r",\s*(?:which|who|so)\b|(?:,\s*)?\bwhose\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만))"
 )
 """Where a sentence turns to another statement."""
+_INSTEAD = re.compile(r"\b(?:instead|rather)\b")
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")
 _DENIAL = re.compile(r"\b(?:no|not|never|none|without)\b|n't")
 _BARE = frozenset(
@@ -473,7 +477,7 @@ _BARE = frozenset(
         apologize afraid unfortunately regret consult check see look ask refer further additional other external another
         elsewhere more specific relevant related regarding concerning therefore thus hence so consequently result conclusion
         overall response insight finding claim citation citations none n na null nil unknown yes hello hi thank thanks let know
-        help need want like would happy assist search say said state mention tell
+        help need want like would happy assist search say said state statement mention tell find
         """
     )
 )

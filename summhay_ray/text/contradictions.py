@@ -74,6 +74,7 @@ _OPPOSITE_WORDS = """
     from since / until
     first / last
     earliest / latest
+    earlier sooner / later
     enable enabled / disable disabled
     add added include included introduce introduced / remove removed exclude excluded abolish abolished
     hire hired / dismiss dismissed

@@ -479,7 +479,7 @@ class _Reader:
         if token.lower == "half" and after.lower == "an" and self._unit(place + 2)[0] == "second":
             return 0.5, 0.5, place + 2
         joined = "-" in (self._at(place - 1).lower, after.lower)
-        if token.lower in _OTHER_NUMBERS and not joined and (token.lower != "no" or after.root):
+        if token.lower in _OTHER_NUMBERS and not joined and (token.lower != "no" or after.root and after.lower != "longer"):
             return float(_OTHER_NUMBERS[token.lower]), 1.0, place + 1
         total, current, after_words = 0, 0, place
         while True:

@@ -102,6 +102,8 @@ CONTRADICTING = [
         "At full throttle, this beast can not drain its tank in seven minutes.",
         "denial",
     ),
+    ("The library no longer charges fines.", "The library still charges fines.", "denial"),
+    ("The harvest began two weeks earlier than usual.", "The harvest began two weeks later than usual.", "denial"),
     ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
 ]
 
