@@ -462,7 +462,9 @@ _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
 """Signs that a statement of what the documents are about also says what they report of it."""
 _BREAK = re.compile(
     r"([;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
-    r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
+    r"and (?:they|it|the|that|no ?one|nobody|none)|"
+    r"(?:that|which|who)(?=\s(?:is|are|was|were|do|does|did|has|have)(?:n't| not)\b)|"
+    r"aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
     r",\s*(?:which|who|so)\b|(?:,\s*)?\bwhose\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만))"
 )
 """Where a sentence turns to another statement."""

@@ -62,7 +62,7 @@ _OPPOSITE_WORDS = """
     longer / shorter
     faster / slower
     stronger / weaker
-    approve approved approval accept accepted adopt adopted endorse endorsed ratify pass passed
+    approve approved approval sign signed accept accepted adopt adopted endorse endorsed ratify pass passed
     / reject rejected rejection dismiss dismissed refuse refused veto vetoed
     allow allowed permit permitted legal / forbid forbidden forbade ban banned prohibit prohibited illegal
     open opened reopen reopened / close closed shut
@@ -80,7 +80,7 @@ _OPPOSITE_WORDS = """
     hire hired / dismiss dismissed
     buy bought / sell sold
     lend lent / borrow borrowed
-    create created / cut eliminate eliminated
+    create created add added / cut eliminate eliminated
     join joined / leave left quit
     support supported favour favor / oppose opposed against
     uphold upheld grant granted / dismiss dismissed overturn overturned deny denied

@@ -262,7 +262,7 @@ def read_statement(sentence: str) -> Statement:
     stems = tuple(stem(BASE.get(token.lower, token.lower)) if token.root else token.lower for token in tokens)
     matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(tokens) if token.root]
     prefixed = tuple((place, root(match[1])) for place, match in matches if match)
-    negations = tuple(find_negations(text, tokens))
+    negations = tuple(find_negations(text, [token for place, token in enumerate(tokens) if place not in taken]))
     return Statement(words, stems, roots, tuple(facts), negations, prefixed, tuple(_actions(words, roots, facts)))
 
 

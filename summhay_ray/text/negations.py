@@ -16,7 +16,7 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|many|much|always|entirely|exclusively)"
+    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|all|every|many|much|always|entirely|exclusively)"
     r"|no (?:doubt|matter|wonder|more than|less than|fewer than)|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
@@ -34,6 +34,7 @@ _NOT_DENIED_BEFORE = re.compile(r"(?:なければなら|かもしれ|に違い|�
 negation."""
 _DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
+_TIMED = re.compile(r"\s(?:before|until)\b")
 _PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
@@ -55,7 +56,7 @@ class Negation:
     scope: frozenset[str]
     """Roots of all words that the negation may apply to."""
     certain: bool = True
-    """Whether it denies: a condition ("if it does not") and "cannot without" do not."""
+    """Whether it denies: a condition ("if it does not"), "cannot without" and "not until" do not."""
 
 
 def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
@@ -80,7 +81,8 @@ def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
         if not scope or any(begin <= match.start() < end for begin, end in spared):
             continue
         is_plain = not (match["noun"] or match["claim"])
-        certain = match.start() < limit and not (is_plain and _PROVIDED.search(text, match.end()))
+        later = _TIMED.match(text, match.end())
+        certain = match.start() < limit and not (is_plain and (later or _PROVIDED.search(text, match.end())))
         if match["claim"]:
             what = frozenset(scope)
             yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)

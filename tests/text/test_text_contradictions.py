@@ -104,6 +104,8 @@ CONTRADICTING = [
     ),
     ("The library no longer charges fines.", "The library still charges fines.", "denial"),
     ("The harvest began two weeks earlier than usual.", "The harvest began two weeks later than usual.", "denial"),
+    ("The strike ended after nine days without a deal.", "The strike ended after nine days with a deal.", "denial"),
+    ("The president vetoed the bill on water.", "The president signed the bill on water.", "denial"),
     ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
 ]
 
@@ -140,6 +142,7 @@ AGREEING = [
     ("Contact with the probe was lost on 17 October.", "Since October 17th, there has been no contact with the probe."),
     ("The bank lent 75 million dollars to the yard.", "The yard borrowed 75 million dollars from the bank."),
     ("Each car comes with a bar set, including a decanter.", "Each car comes with an exclusive bar set and a decanter."),
+    ("The bridge is closed until the end of May.", "Not before the end of May will the bridge be open."),
     ("Norvik played Lund on Sunday.", "Lund played Norvik on Sunday."),
     ("Brightwell acquired Nordlicht Optics.", "Nordlicht Optics was acquired by Brightwell."),
     ("The fuel contains less energy: cars need 25% more of it.", "The fuel contains 25% less energy than other fuel for cars."),
