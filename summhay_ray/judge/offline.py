@@ -453,7 +453,7 @@ def _patterns() -> _Patterns:
     counted = rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s"
     absence, instead = (re.compile("|".join(some)) for some in others.values())
     reported = r".*\b(?:is|are) (?:reported|mentioned|described|discussed)\b"
-    says = re.compile(rf"\W*(?:the |these |those |all )?(?:\w+ )?(?:{source}|they)\b|{reported}")
+    says = re.compile(rf"\W*(?:according to )?(?:the |these |those |all )?(?:\w+ )?(?:{source}|they)\b|{reported}")
     says_on = re.compile(rf"^(?:(?:do|does|did|can|could)(?:n't| ?not)|never|fails?|{named['SAY']})\b")
     return _Patterns(absence, instead, re.compile(rf"\b{source}\b"), says, says_on, re.compile(counted))
 

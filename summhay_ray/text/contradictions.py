@@ -36,7 +36,7 @@ _PARTLY = ("all", "every", "many", "much", "always", "entirely", "necessarily")
 _ALL = frozenset((*_PARTLY, *map(root, _PARTLY)))
 """Words after `not` that leave a statement true of a part."""
 _DENYING_WORDS = """
-    prohibit ban prevent halt stop cease lose avoid cancel suspend lack absence missing failure refusal forbid deny reject
+    prohibit ban prevent halt stop cease lose avoid cancel suspend lack absence missing failure refusal forbid deny reject exempt
 """
 _DENYING = frozenset(map(root, _DENYING_WORDS.split()))
 _UNCERTAIN_WORDS = """
@@ -111,6 +111,8 @@ _OPPOSITE_WORDS = """
     inside / outside
     always / never
     all every each / none / half / only
+    subject / exempt
+    impose imposed extend extended / lift lifted
     keep kept retain retained / drop dropped remove removed abandon abandoned discard discarded
 """
 _SIDES: dict[str, set[tuple[int, int]]] = {}

@@ -226,16 +226,18 @@ _BEGINNINGS |= {word for word, (unit, _) in _MEASURES.items() if unit in _CURREN
 """Words with which a quantity can begin."""
 _BEGIN_FACTS = _BEGINNINGS | WEEKDAYS.keys() | {"noon", "midnight"}
 """Words in lower case with which a fact can begin."""
-_ABOVE = re.compile(r"(?:(?P<excluded>more than|over|above|exceed\w*|greater than|>)|at least|no fewer than|no less than|≥) ?$")
+_ABOVE = re.compile(
+    r"(?:(?P<excluded>\b(?:more than|over|above|exceed\w*|greater than)|>)|\bat least|no fewer than|no less than|≥) ?$"
+)
 _BELOW = re.compile(
-    r"(?:(?P<excluded>(?<!no )(?<!or )(?:less than|fewer than|under|below|<))|up to|at most|no more than|within|≤) ?$"
+    r"(?:(?P<excluded>(?<!no )(?<!or )(?:\b(?:less than|fewer than|under|below)|<))|\b(?:up to|at most|no more than|within)|≤) ?$"
 )
 _SINCE = re.compile(r"(?P<excluded>after|newer than|later than|higher than)(?: versions?)? $")
 _UNTIL = re.compile(r"(?P<excluded>before|prior to|older than|earlier than|lower than)(?: versions?)? $")
 """The same before a version, a number with a decimal point."""
 _ABOVE_AFTER = re.compile(r" ?(?:(?:and|or) (?:later|newer|above|higher|more|up(?:wards)?|over)|onwards?)\b")
 _BELOW_AFTER = re.compile(r" (?:and|or) (?:earlier|older|below|lower|less|fewer|under|prior)\b")
-_ABOUT = re.compile(r"(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to|~) ?$")
+_ABOUT = re.compile(r"(?:\b(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to)|~) ?$")
 _TOLERANCE = 0.1
 """Relative tolerance of a number after "about"."""
 
@@ -462,11 +464,10 @@ class _Reader:
             if is_decade or not re.fullmatch(r"\d{1,30}(\.\d{1,30})?", plain):
                 return None
             number, grain = float(plain), 10.0 ** -len(plain.partition(".")[2])
-            attached = (
-                _ATTACHED.get(after.lower)
-                if after.start == token.end and not (after.lower == "m" and after.text == "m" and not self._is_money(place))
-                else None
-            )
+            # "$2m" and "2m containers" are millions, "a 2m wall" is metres.
+            counts = self._at(place + 2).root and self._at(place + 2).lower.endswith("s")
+            metres = after.text == "m" and not self._is_money(place) and not counts
+            attached = _ATTACHED.get(after.lower) if after.start == token.end and not metres else None
             scale = _SCALES.get(after.lower) or _SCALES.get(after.lower.removesuffix("s")) or attached
             if scale is None and after.lower in ("m", "mn", "bn", "mio") and self._is_money(place):
                 scale = _ATTACHED[after.lower]

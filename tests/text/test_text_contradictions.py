@@ -106,6 +106,8 @@ CONTRADICTING = [
     ("The harvest began two weeks earlier than usual.", "The harvest began two weeks later than usual.", "denial"),
     ("The strike ended after nine days without a deal.", "The strike ended after nine days with a deal.", "denial"),
     ("The president vetoed the bill on water.", "The president signed the bill on water.", "denial"),
+    ("Farm vehicles are exempt from the toll.", "Farm vehicles are subject to the toll.", "denial"),
+    ("The ban on campfires was lifted in May.", "The ban on campfires was extended in May.", "denial"),
     ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
 ]
 
@@ -143,6 +145,9 @@ AGREEING = [
     ("The bank lent 75 million dollars to the yard.", "The yard borrowed 75 million dollars from the bank."),
     ("Each car comes with a bar set, including a decanter.", "Each car comes with an exclusive bar set and a decanter."),
     ("The bridge is closed until the end of May.", "Not before the end of May will the bridge be open."),
+    ("Ticket sales cover a third of the budget.", "About 33 percent of the budget comes from ticket sales."),
+    ("The port handled 2.1 million containers.", "2.1m containers went through the port."),
+    ("Farm vehicles are exempt from the road toll.", "No road toll has to be paid for farm vehicles."),
     ("Norvik played Lund on Sunday.", "Lund played Norvik on Sunday."),
     ("Brightwell acquired Nordlicht Optics.", "Nordlicht Optics was acquired by Brightwell."),
     ("The fuel contains less energy: cars need 25% more of it.", "The fuel contains 25% less energy than other fuel for cars."),
