@@ -364,7 +364,8 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
 
     Next to a statement of absence, a clause may say what the documents are about instead.
     """
-    asked, patterns = {*roots(query)}, _patterns()
+    patterns = _patterns()
+    asked = {*roots(patterns.source.sub(" ", query.casefold()))}
     claims, is_denied = list[tuple[int, str, bool]](), False
     for number, bullet in enumerate(bullets, start=1):
         plain = re.sub(r"[*_#`>|]+", " ", remove_citations(bullet)).replace("\u2019", "'")

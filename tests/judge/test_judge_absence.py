@@ -164,3 +164,8 @@ def test_a_models_answer_is_read(answer: str, expected: tuple[float, int | None]
 def test_an_answer_that_decides_nothing_is_malformed(answer: str) -> None:
     outcome, _ = judged(["One."], answer)
     assert isinstance(outcome, Malformed) and outcome.key == "k"
+
+
+def test_the_querys_word_for_documents_is_no_part_of_its_subject() -> None:
+    answer = "The memos deal with tolls and value-added tax. Tax fraud is not among their topics."
+    assert rate_absence("What do the memos say about tax fraud?", [answer]).invents == 0
