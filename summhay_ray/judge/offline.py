@@ -32,7 +32,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -74,6 +74,8 @@ TOGETHER = ("recall", "whole", "pairs", "lead")
 UNSAID = 0.6
 """Weight factor of a word that is in no bullet: the summary may express it in other words."""
 _NEAR = 3
+_SENTENCES = 3
+"""Most sentences of a bullet that are compared with an insight together."""
 _LONGEST_KEPT = 5000
 _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
 """A bullet with such a beginning continues the one before it."""
@@ -117,10 +119,15 @@ class _Text:
 
 
 def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features | None]:
-    """The features of insights judged together; None for an insight without words, and for all if there is no bullet."""
+    """The features of insights judged together; None for an insight without words, and for all if there is no bullet.
+
+    A long bullet, such as a copied document, is compared in parts of three sentences: the words of all its sentences together
+    resemble many insights that it does not state.
+    """
+    owners, parts = zip(*_parts(bullets), strict=True) if bullets else ((), ())
     # Insights are judged one by one against the same bullets, hence the cache; huge texts are not cached.
     bullet_texts, insight_texts = (
-        [(_read_again if len(text) <= _LONGEST_KEPT else _read)(text) for text in texts] for texts in (bullets, insights)
+        [(_read_again if len(text) <= _LONGEST_KEPT else _read)(text) for text in texts] for texts in (parts, insights)
     )
     if not bullet_texts:
         return [None] * len(insight_texts)
@@ -158,11 +165,19 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
         pairs = math.log1p(len(insight.pairs & bullet_texts[best].pairs))
         others = [fit[best] for other, fit in enumerate(fits) if other != place]
         rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != best), default=0.0)
-        following = bullets[best + 1] if best + 1 < len(bullets) else ""
-        passage = bullets[best] + (f"\n{following}" if _CONTINUES.match(following) else "")
+        bullet = owners[best]
+        following = bullets[bullet + 1] if bullet + 1 < len(bullets) else ""
+        passage = bullets[bullet] + (f"\n{following}" if _CONTINUES.match(following) else "")
         contradicted = bool(find_contradictions(insights[place], passage))
-        found.append(Features(best, (recall, whole, pairs, own[best] - rival), contradicted))
+        found.append(Features(bullet, (recall, whole, pairs, own[best] - rival), contradicted))
     return found
+
+
+def _parts(bullets: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """(Bullet, from 0; text) of each part of the bullets."""
+    for place, bullet in enumerate(bullets):
+        lines = sentences(bullet) or [bullet]
+        yield from ((place, " ".join(lines[begin : begin + _SENTENCES])) for begin in range(0, len(lines), _SENTENCES))
 
 
 def _read(text: str) -> _Text:
@@ -284,7 +299,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "8"
+    revision: ClassVar[str] = "9"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
@@ -349,13 +364,12 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
 
     Next to a statement of absence, a clause may say what the documents are about instead.
     """
-    asked, patterns = {*roots(query)}, _patterns()
-    claims, is_denied = list[tuple[int, str]](), False
+    patterns = _patterns()
+    asked = {*roots(patterns.source.sub(" ", query.casefold()))}
+    claims, is_denied = list[tuple[int, str, bool]](), False
     for number, bullet in enumerate(bullets, start=1):
         plain = re.sub(r"[*_#`>|]+", " ", remove_citations(bullet)).replace("\u2019", "'")
-        lines = (one.casefold() for one in sentences(plain))
-        parts = [part for one in lines for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
-        for clause in filter(None, (" ".join(part.split()) for part in parts)):
+        for clause, is_instead in _clauses(plain):
             found = {*roots(patterns.source.sub(" ", clause))}
             # Clauses without content: a heading with the query's words, a greeting, "the minutes", advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
@@ -363,15 +377,41 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
                 is_absence = bool(patterns.absence.search(clause)) and not _figures(clause) - _figures(query)
                 is_denied |= is_absence
                 if not is_absence:
-                    claims.append((number, clause))
-    for number, clause in claims:
+                    claims.append((number, clause, is_instead))
+    for number, clause, is_instead in claims:
         # "They discuss vaccines, not volcanic ash".
         about = re.sub(r"\bnot\b[^,]*", "", clause)
         shared, has_figures = len(asked.intersection(roots(about)) - _BARE), bool(_figures(clause))
         is_on_query = shared > len(asked - _BARE) / 2 or (shared and has_figures)
-        if not (is_denied and not is_on_query and patterns.instead.search(clause) and not _CLAIM.search(clause)):
+        if not (is_denied and not is_on_query and is_instead and not (shared and _CLAIM.search(clause))):
             return Absence(1.0, number, 0.0 if has_figures else UNSURE)
     return Absence(0.0, uncertainty=0.0)
+
+
+def _clauses(text: str) -> Iterator[tuple[str, bool]]:
+    """The clauses of a text, each with whether it says what the documents are about instead.
+
+    Such a clause may go on after "and", and may concede something before an absence: "Although a rail broke, nobody is named",
+    "The text says that a rail broke, but names nobody".
+    """
+    patterns = _patterns()
+    absence, instead = patterns.absence, patterns.instead
+    for sentence in sentences(text):
+        conceded = _CONCESSION.sub(r"\1;", sentence.casefold())
+        first, *others = _BREAK.split(conceded)
+        if of_sources := bool(patterns.says.match(first)):
+            # They are the subject of "but do not say why", too.
+            others[1::2] = [patterns.says_on.sub("they \\g<0>", clause.strip()) for clause in others[1::2]]
+        concedes = (conceded != sentence.casefold() or of_sources) and bool(absence.search("".join(others[1:2])))
+        is_instead = False
+        for sign, clause in [("", first), *zip(others[::2], others[1::2], strict=True)]:
+            clause = clause.strip(" ,")
+            goes_on = (
+                is_instead and sign.strip(" ,").startswith("and") or bool(_INSTEAD.search(sign)) and clause.startswith("they ")
+            )
+            is_instead = goes_on or not absence.search(clause) and bool(instead.search(clause))
+            if plain := " ".join(clause.split()):
+                yield plain, is_instead or (concedes and not sign)
 
 
 def _figures(clause: str) -> set[str]:
@@ -388,6 +428,10 @@ class _Patterns(NamedTuple):
     """A statement of what the documents are about."""
     source: re.Pattern[str]
     """A word for documents."""
+    says: re.Pattern[str]
+    """A clause of what documents report."""
+    says_on: re.Pattern[str]
+    """A clause of reporting without a subject."""
     counts: re.Pattern[str]
     """A count of documents, document numbers, or a list entry's number."""
 
@@ -409,17 +453,23 @@ def _patterns() -> _Patterns:
     source, many = named["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
     counted = rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s"
     absence, instead = (re.compile("|".join(some)) for some in others.values())
-    return _Patterns(absence, instead, re.compile(rf"\b{source}\b"), re.compile(counted))
+    reported = r".*\b(?:is|are) (?:reported|mentioned|described|discussed)\b"
+    says = re.compile(rf"\W*(?:according to )?(?:the |these |those |all )?(?:\w+ )?(?:{source}|they)\b|{reported}")
+    says_on = re.compile(rf"^(?:(?:do|does|did|can|could)(?:n't| ?not)|never|fails?|{named['SAY']})\b")
+    return _Patterns(absence, instead, re.compile(rf"\b{source}\b"), says, says_on, re.compile(counted))
 
 
 _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
 """Signs that a statement of what the documents are about also says what they report of it."""
 _BREAK = re.compile(
-    r"[;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
-    r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
-    r",\s*(?:which|who|whose)\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
+    r"([;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
+    r"and (?:they|it|the|that|no ?one|nobody|none)|"
+    r"(?:that|which|who)(?=\s(?:is|are|was|were|do|does|did|has|have)(?:n't| not)\b)|"
+    r"aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
+    r",\s*(?:which|who|so)\b|(?:,\s*)?\bwhose\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만))"
 )
 """Where a sentence turns to another statement."""
+_INSTEAD = re.compile(r"\b(?:instead|rather)\b")
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")
 _DENIAL = re.compile(r"\b(?:no|not|never|none|without)\b|n't")
 _BARE = frozenset(
@@ -430,7 +480,7 @@ _BARE = frozenset(
         apologize afraid unfortunately regret consult check see look ask refer further additional other external another
         elsewhere more specific relevant related regarding concerning therefore thus hence so consequently result conclusion
         overall response insight finding claim citation citations none n na null nil unknown yes hello hi thank thanks let know
-        help need want like would happy assist search
+        help need want like would happy assist search say said state statement mention tell find
         """
     )
 )

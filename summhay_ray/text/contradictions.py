@@ -7,19 +7,21 @@ anywhere, in any form, or does not mention it.
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.text.fact_tokens import Day
-from summhay_ray.text.facts import Fact, Kind, Statement, read_statement
+from summhay_ray.text.fact_tokens import BASE, Day
+from summhay_ray.text.facts import Action, Fact, Kind, Statement, read_statement
 from summhay_ray.text.negations import Negation
-from summhay_ray.text.words import root, sentences
+from summhay_ray.text.words import root, sentences, stem
 
 _WINDOW = 3
 """Number of adjacent sentences in a window."""
 _SHARED = 0.4
 """Minimum share of the statement's words in its evidence, for numbers and dates; denials and names need more."""
 _SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_OPPOSITES = 0.5, 0.6, 0.6
+_SHARED_BY_LONE = 0.5
+"""The same share, of the shorter sentence, for the only numbers with their unit in two sentences."""
 _SHORT = 4
 """Maximum number of content words of a short statement."""
 _NEAR = 3
@@ -34,7 +36,7 @@ _PARTLY = ("all", "every", "many", "much", "always", "entirely", "necessarily")
 _ALL = frozenset((*_PARTLY, *map(root, _PARTLY)))
 """Words after `not` that leave a statement true of a part."""
 _DENYING_WORDS = """
-    prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal forbid deny reject
+    prohibit ban prevent halt stop cease lose avoid cancel suspend lack absence missing failure refusal forbid deny reject exempt
 """
 _DENYING = frozenset(map(root, _DENYING_WORDS.split()))
 _UNCERTAIN_WORDS = """
@@ -48,7 +50,7 @@ _MOVING = frozenset(("be", "been", "is", "are", "was", "were", *_MOVING_VERBS))
 """Words before a particle that make it an opposite: "rates went up", not "the team set up a server"."""
 _OPPOSITE_WORDS = """
     rose rise risen rising increase grew grow grown growth climb gain surge soar jump upward up
-    / fell fall fallen falling decrease decline drop shrink shrank shrunk reduce loss slump plunge plummet tumble down
+    / fell fall fallen falling decrease decline drop shrink shrank shrunk reduce reduction loss slump plunge plummet tumble down
     on / off
     raise raised up / lower lowered reduce reduced cut down
     double doubled / triple tripled / halve halved
@@ -60,8 +62,8 @@ _OPPOSITE_WORDS = """
     longer / shorter
     faster / slower
     stronger / weaker
-    approve approved accept accepted adopt adopted endorse endorsed ratify pass passed
-    / reject rejected dismiss dismissed refuse refused veto vetoed
+    approve approved approval sign signed accept accepted adopt adopted endorse endorsed ratify pass passed
+    / reject rejected rejection dismiss dismissed refuse refused veto vetoed
     allow allowed permit permitted legal / forbid forbidden forbade ban banned prohibit prohibited illegal
     open opened reopen reopened / close closed shut
     begin began begun start started / end ended stop stopped finish finished
@@ -72,10 +74,13 @@ _OPPOSITE_WORDS = """
     from since / until
     first / last
     earliest / latest
+    earlier sooner / later
     enable enabled / disable disabled
-    add added include included / remove removed exclude excluded
+    add added include included introduce introduced / remove removed exclude excluded abolish abolished
     hire hired / dismiss dismissed
     buy bought / sell sold
+    lend lent / borrow borrowed
+    create created add added / cut eliminate eliminated
     join joined / leave left quit
     support supported favour favor / oppose opposed against
     uphold upheld grant granted / dismiss dismissed overturn overturned deny denied
@@ -88,7 +93,7 @@ _OPPOSITE_WORDS = """
     indoors indoor / outdoors outdoor
     most many / few
     pass passed / fail failed
-    guilty / innocent acquitted
+    guilty convict convicted sentence sentenced / innocent acquit acquitted
     public / private
     manual manually / automatic automatically
     temporary temporarily / permanent permanently
@@ -106,14 +111,16 @@ _OPPOSITE_WORDS = """
     inside / outside
     always / never
     all every each / none / half / only
+    subject / exempt
+    impose imposed extend extended / lift lifted
     keep kept retain retained / drop dropped remove removed abandon abandoned discard discarded
 """
 _SIDES: dict[str, set[tuple[int, int]]] = {}
-"""Word, in the form of a statement's tokens -> (group of words that exclude each other, the word's side in it)."""
+"""Word, in the form of a statement's stems -> (group of words that exclude each other, the word's side in it)."""
 for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
     for _side, _words in enumerate(_line.split("/")):
         for _word in _words.split():
-            for _form in {_word, root(_word)}:
+            for _form in {_word, stem(BASE.get(_word, _word))}:
                 _SIDES.setdefault(_form, set()).add((_place, _side))
 
 
@@ -137,14 +144,15 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     said, shown = _passage(statement), _passage(evidence if isinstance(evidence, str) else tuple(evidence))
     found: list[Contradiction] = []
     for one in said.statements:
-        opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.tokens)
+        opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.stems)
         twins = [near for near in shown.statements if len(one.roots - near.roots) == 1 == len(near.roots - one.roots)]
-        if not (one.facts or one.negations or shown.denies or opposes or twins):
+        swapped = _swapped_action(one, said.actions, shown.actions) if shown.actions else None
+        if not (one.facts or one.negations or shown.denies or opposes or twins or swapped):
             continue
-        if len(one.roots & shown.roots) < _SHARED * len(one.roots):
+        if len(one.roots & shown.roots) < _SHARED * min(len(one.roots), len(shown.roots)):
             continue
         missing = [fact for fact in one.facts if not _is_among(fact, shown.facts)]
-        if not (missing or one.negations or shown.denies or opposes or twins):
+        if not (missing or one.negations or shown.denies or opposes or twins or swapped):
             continue
         # The shortest run of adjacent sentences with the most words of the statement.
         shared = [one.roots & near.roots for near in shown.statements]
@@ -152,7 +160,8 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         best = max(runs, key=lambda run: len(frozenset().union(*shared[run])), default=slice(0))
         window = shown.statements[best]
         common = one.roots & frozenset().union(*(near.roots for near in window))
-        if not common or len(common) < _SHARED * len(one.roots):
+        least = min(len(one.roots), len(frozenset().union(*(near.roots for near in window))))
+        if not common or len(common) < _SHARED * least:
             continue
         earlier = len(found)
         for fact in missing:
@@ -162,10 +171,11 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
             sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
             if rivals and not sums:
                 found.append(Contradiction(fact.kind, fact.words, rivals[0].words))
-        short = [len(near.roots) for near in window if any(negation.whole for negation in near.negations)]
-        if len(common) >= _SHARED_BY_DENIALS * min([len(one.roots), *short]):
+        if len(common) >= _SHARED_BY_DENIALS * least:
             found += _denials(one, said.statements, window, shown.statements)
         found += _opposites(one, window)
+        if swapped:
+            found.append(swapped)
         if len(found) == earlier:
             found += _other_words(one, twins, said.roots, shown.roots)
     return found
@@ -179,6 +189,7 @@ class _Passage:
     facts: Sequence[Fact]
     """The facts, without repeated values."""
     roots: frozenset[str]
+    actions: frozenset[Action]
     denies: bool
     """Whether one of them has a negation or a negative prefix."""
 
@@ -191,7 +202,8 @@ def _passage(text: str | tuple[str, ...]) -> _Passage:
         (one.kind, one.quantity, one.days, one.edges, one.minutes, one.name): one for read in statements for one in read.facts
     }
     roots = frozenset[str]().union(*(one.roots for one in statements))
-    return _Passage(statements, list(facts.values()), roots, any(one.negations or one.prefixed for one in statements))
+    actions = frozenset(action for one in statements for action in one.actions)
+    return _Passage(statements, list(facts.values()), roots, actions, any(one.negations or one.prefixed for one in statements))
 
 
 def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:
@@ -274,6 +286,10 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
         if fact.quantity.unit != other.quantity.unit:
             # The same number in another currency is another amount.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
+        if not fact.quantity.agrees(other.quantity) and _is_lone(fact, statement) and _is_lone(other, near):
+            shorter = min(len(statement.roots), len(near.roots))
+            if len(statement.roots & near.roots) >= max(2, _SHARED_BY_LONE * shorter):
+                return True
         if nouns and other_nouns:
             return bool(nouns & other_nouns)
     # The date of the same event may be at the other end of the sentence.
@@ -281,6 +297,12 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.days and whole and _is_dated(fact, statement) and _is_dated(other, near):
         return True
     return _alike_around((fact.place, fact.end), statement, (other.place, other.end), near)
+
+
+def _is_lone(number: Fact, statement: Statement) -> bool:
+    """Whether a number has a unit, and no other number of the sentence has it."""
+    units = [fact.quantity.unit for fact in statement.facts if fact.quantity]
+    return bool(number.quantity and number.quantity.unit not in ("", "#") and units.count(number.quantity.unit) == 1)
 
 
 def _is_dated(date: Fact, statement: Statement) -> bool:
@@ -340,12 +362,12 @@ def _denials(
     """A statement that one of the two denies and the other makes."""
     for near in window:
         for negation in near.negations:
-            if _asserts(one, negation) and not any(_denies(other, negation) for other in said):
+            if _asserts(one, negation, near) and not any(_denies(other, negation, near) for other in said):
                 yield Contradiction("denial", " ".join(sorted(negation.what & one.roots)), negation.words)
                 return
     for negation in one.negations:
         for near in window:
-            if _asserts(near, negation) and not any(_denies(other, negation) for other in shown):
+            if _asserts(near, negation, one) and not any(_denies(other, negation, one) for other in shown):
                 yield Contradiction("denial", negation.words, " ".join(sorted(negation.what & near.roots)))
                 return
 
@@ -354,7 +376,8 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
     """A pair of opposite words, such as rose and fell, that both use about the same thing and without a negation."""
     for near in window:
         # Short statements such as "prices rose" and "prices fell" have only one other word in common.
-        least = 1 if max(len(one.roots), len(near.roots)) <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (len(one.roots) - 1))
+        shorter, longer = sorted((len(one.roots), len(near.roots)))
+        least = 1 if longer <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (shorter - 1))
         if one.negations or near.negations or len(one.roots & near.roots) < least:
             continue
         own, others = _sides(one, near), _sides(near, one)
@@ -374,6 +397,22 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
 def _nearest_date(place: int, statement: Statement) -> Fact | None:
     """The date nearest to a word."""
     return min((fact for fact in statement.facts if fact.days), key=lambda fact: abs(fact.place - place), default=None)
+
+
+def _swapped_action(one: Statement, said: Collection[Action], shown: Collection[Action]) -> Contradiction | None:
+    """Agent and object that are the other way round in the evidence. `said`, `shown`: the actions of both whole texts."""
+    for agent, verb, other in one.actions:
+        if any(_same_action((other, verb, agent), action) for action in said):
+            continue
+        turned = [action for action in shown if _same_action((other, verb, agent), action)]
+        if turned and not any(_same_action((agent, verb, other), action) for action in shown):
+            words = (" ".join((*subject, verb, *its_object)) for subject, verb, its_object in ((agent, verb, other), turned[0]))
+            return Contradiction("name", *words)
+    return None
+
+
+def _same_action(one: Action, other: Action) -> bool:
+    return one[1] == other[1] and _same_name(one[0], other[0]) and _same_name(one[2], other[2])
 
 
 def _other_words(
@@ -426,7 +465,7 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
             continue
         if token in _PARTICLES and not _MOVING.intersection(statement.tokens[max(0, place - 1) : place]):
             continue
-        for pair, side in _SIDES.get(token, ()):
+        for pair, side in _SIDES.get(statement.stems[place], ()):
             # Treat "not many" like "few".
             found.setdefault(pair, []).append((side ^ (statement.tokens[place - 1 : place] == ("not",)), place))
         if token in plain:
@@ -436,24 +475,28 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
     return found
 
 
-def _asserts(statement: Statement, negation: Negation) -> bool:
-    """Whether a statement asserts a thing that is negated elsewhere, about the same subject."""
+def _asserts(statement: Statement, negation: Negation, denying: Statement) -> bool:
+    """Whether a statement asserts a thing that another one negates, about the same subject."""
     partly = any(pair[0] == "not" and pair[1] in _ALL for pair in itertools.pairwise(statement.tokens))
     if not negation.certain or partly:
         return False
+    # Words such as "without" that both have do not soften, unless they are the negation itself.
+    soft_words = _SOFT.difference({*denying.tokens}.difference(map(root, negation.words.split())))
     if negation.whole:
-        return len(negation.what & statement.roots) * 2 >= len(negation.what) and not _SOFT.intersection(statement.tokens)
+        return len(negation.what & statement.roots) * 2 >= len(negation.what) and not soft_words.intersection(statement.tokens)
     content = [token for token in statement.tokens if token in statement.roots]
     for place, token in enumerate(content):
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
         # Without a verb ("no customers"), only the words before it identify the subject.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
-        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - negation.what
+        soft = soft_words.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - negation.what
         if token in negation.what and shared and not soft:
             return True
     return False
 
 
-def _denies(statement: Statement, negation: Negation) -> bool:
-    """Whether a statement denies the same thing."""
-    return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in statement.negations)
+def _denies(statement: Statement, negation: Negation, denying: Statement) -> bool:
+    """Whether a statement denies the same thing as a negation of another one. Negations inside what is denied do not count."""
+    shared = {one.words for one in denying.negations if one is not negation} if negation.whole else ()
+    own = [one for one in statement.negations if one.words not in shared]
+    return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in own)

@@ -60,7 +60,7 @@ _DAYS = rf"{_DAY}(?:\s?(?:-|–|—|to|and|&|bis|al?)\s?{_DAY})?"
 _PLAIN = rf"""
       (?P<word>(?:[^\W\d_]\.){{2,}}|[^\W\d_{UNSPACED}](?:[A-Za-z\d]+|[^\W_{UNSPACED}]|['’](?=[^\W\d_]))*)
     | (?P<char>[{UNSPACED}])
-    | (?P<sign>[$€£¥₹%‰~<>≥≤])
+    | (?P<sign>[$€£¥₹%‰°~<>≥≤])
     | (?P<mark>[^\w\s])
     """
 _NUMERIC = rf"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,7 +28,7 @@ from summhay_ray.text.fact_tokens import (
 )
 from summhay_ray.text.names import TITLES
 from summhay_ray.text.negations import Negation, find_negations
-from summhay_ray.text.words import root
+from summhay_ray.text.words import root, stem
 
 Kind = Literal["number", "amount", "date", "time", "name", "denial"]
 
@@ -98,13 +99,26 @@ class Statement:
 
     tokens: tuple[str, ...]
     """Every token in lower case, words other than function words as roots."""
+    stems: tuple[str, ...]
+    """The same with stems: those of "exclusive" and "exclude" differ."""
     roots: frozenset[str]
     """Roots of all content words, including names."""
     facts: tuple[Fact, ...]
     negations: tuple[Negation, ...]
     prefixed: tuple[tuple[int, str], ...]
     """(Index, root without the prefix) of each token with a negative prefix: the root of "safe" for "unsafe"."""
+    actions: tuple[Action, ...]
+    """Who does what to whom: (agent, verb, object) of "Acme bought Birch" and of "Birch was bought by Acme"."""
 
+
+Action = tuple[tuple[str, ...], str, tuple[str, ...]]
+_ARTICLES = frozenset(("the", "a", "an"))
+_WITH_VERB = _ARTICLES | frozenset(("has", "have", "had", "will", "would", "did", "also", "later", "then"))
+_PASSIVE = frozenset(("is", "are", "was", "were", "be", "been", "being"))
+_WITH_NAMES = frozenset(("to", "from", "over", "against", "for"))
+"""Function words between agent, verb and object: in any action, in a passive one, and between names."""
+_MUTUAL = frozenset(map(root, ("meet", "play", "face", "marry", "married", "equal", "match")))
+"""Verbs of actions without a direction."""
 
 _PREFIXED = re.compile(
     r"(?:un(?!der|it|iv|ion|til)|(?:in|im|il|ir|non-?|dis)(?=\w+(?:able|ible|al|ful|ive|ent|ant|ate|ous|ect|ete)$))(\w{4,})"
@@ -149,6 +163,7 @@ _NO_COUNT = frozenset(["the", "this", "that", "which", "each", "every", "any", "
 """Words after which `one` is a pronoun."""
 _EXAMPLE = re.compile(r"one (?:[\w-]+ ){1,2}(?:is|was|would be) (?:the|that|to|an?)\b", re.IGNORECASE)
 """One of several things: "One drawback is the cost"."""
+_BEFORE_A_YEAR = frozenset(("in", "since", "until", "during"))
 _LASTING = frozenset(("for", "lasted", "took", "within", "after"))
 _HOUR, _DAY_SECONDS = 3600, 86400
 _MEASURES: dict[str, tuple[str, float]] = {
@@ -211,16 +226,18 @@ _BEGINNINGS |= {word for word, (unit, _) in _MEASURES.items() if unit in _CURREN
 """Words with which a quantity can begin."""
 _BEGIN_FACTS = _BEGINNINGS | WEEKDAYS.keys() | {"noon", "midnight"}
 """Words in lower case with which a fact can begin."""
-_ABOVE = re.compile(r"(?:(?P<excluded>more than|over|above|exceed\w*|greater than|>)|at least|no fewer than|no less than|≥) ?$")
+_ABOVE = re.compile(
+    r"(?:(?P<excluded>\b(?:more than|over|above|exceed\w*|greater than)|>)|\bat least|no fewer than|no less than|≥) ?$"
+)
 _BELOW = re.compile(
-    r"(?:(?P<excluded>(?<!no )(?<!or )(?:less than|fewer than|under|below|<))|up to|at most|no more than|within|≤) ?$"
+    r"(?:(?P<excluded>(?<!no )(?<!or )(?:\b(?:less than|fewer than|under|below)|<))|\b(?:up to|at most|no more than|within)|≤) ?$"
 )
 _SINCE = re.compile(r"(?P<excluded>after|newer than|later than|higher than)(?: versions?)? $")
 _UNTIL = re.compile(r"(?P<excluded>before|prior to|older than|earlier than|lower than)(?: versions?)? $")
 """The same before a version, a number with a decimal point."""
 _ABOVE_AFTER = re.compile(r" ?(?:(?:and|or) (?:later|newer|above|higher|more|up(?:wards)?|over)|onwards?)\b")
 _BELOW_AFTER = re.compile(r" (?:and|or) (?:earlier|older|below|lower|less|fewer|under|prior)\b")
-_ABOUT = re.compile(r"(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to|~) ?$")
+_ABOUT = re.compile(r"(?:\b(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to)|~) ?$")
 _TOLERANCE = 0.1
 """Relative tolerance of a number after "about"."""
 
@@ -237,16 +254,51 @@ def read_statement(sentence: str) -> Statement:
         if token.lower not in _BEGIN_FACTS and token.text.isalpha() and token.text.islower():
             place += 1
             continue
-        fact = reader.date(place) or reader.clock(place) or reader.quantity(place) or reader.name(place)
+        fact = reader.date(place) or reader.clock(place) or reader.score(place) or reader.quantity(place) or reader.name(place)
         if fact is not None:
             facts.append(fact)
         place = fact.end if fact is not None else place + 1
     taken = {place for fact in facts if fact.kind != "name" for place in range(fact.place, fact.end)}
     roots = frozenset(token.root for place, token in enumerate(tokens) if token.root and place not in taken)
     words = tuple(token.root or token.lower for token in tokens)
+    stems = tuple(stem(BASE.get(token.lower, token.lower)) if token.root else token.lower for token in tokens)
     matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(tokens) if token.root]
     prefixed = tuple((place, root(match[1])) for place, match in matches if match)
-    return Statement(words, roots, tuple(facts), tuple(find_negations(text, tokens)), prefixed)
+    negations = tuple(find_negations(text, [token for place, token in enumerate(tokens) if place not in taken]))
+    return Statement(words, stems, roots, tuple(facts), negations, prefixed, tuple(_actions(words, roots, facts)))
+
+
+def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]) -> Iterator[Action]:
+    """The actions of a sentence: agent, verb and object in a row, with only some function words between them.
+
+    Agent and object are content words or names. An object of an active verb that is no name has an article.
+    """
+    names = {fact.place: fact for fact in facts if fact.name}
+    units: list[tuple[tuple[str, ...], bool, list[str]]] = []
+    """Each word or name, whether it is a name, and the tokens before it."""
+    between: list[str] = []
+    place = 0
+    while place < len(tokens):
+        name = names.get(place)
+        if name or tokens[place] in roots:
+            units.append((name.name if name else (tokens[place],), bool(name), between))
+            between = []
+        else:
+            between.append(tokens[place])
+        place = name.end if name else place + 1
+    for (agent, first, _), (verb, is_name, before), *others in (units[start:] for start in range(len(units) - 2)):
+        if is_name or verb[0] in _MUTUAL:
+            continue
+        other, last, after = others[0]
+        if after[:1] == ["by"] and _PASSIVE.intersection(before) and {*before, *after[1:]} <= _WITH_VERB | _PASSIVE:
+            yield other, verb[0], agent
+        elif {*before} <= _WITH_VERB:
+            if {*after} <= _WITH_VERB and (first and last or _ARTICLES.intersection(after)):
+                yield agent, verb[0], other
+            # "Acme lost to Birch", "Acme bought a mill from Birch".
+            for named, last, after in others if first else ():
+                if last and len(prepositions := _WITH_NAMES.intersection(after)) == 1:
+                    yield agent, " ".join((*verb, *prepositions)), named
 
 
 def values_of(sentence: str) -> dict[str, str]:
@@ -297,10 +349,11 @@ class _Reader:
         return Fact("date", token.text, place, place + 1, days=days, edges=edges) if days else None
 
     def _is_year(self, place: int) -> bool:
-        """Four digits are a year unless they have a unit, or count something ("2000 customers")."""
+        """Four digits are a year unless they have a unit, or count something ("2000 customers", unlike "in 2000")."""
         before, after = self._at(place - 1), self._at(place + 1)
         counts = after.kind == "word" and after.root and after.text.islower() and after.lower.endswith("s")
         unit = after.lower in _MEASURES or after.lower in _SCALES or before.kind == "sign"
+        counts = counts and before.lower not in _BEFORE_A_YEAR
         return not (counts or unit or after.start == self.tokens[place].end and after.kind == "word")
 
     def clock(self, place: int) -> Fact | None:
@@ -320,6 +373,18 @@ class _Reader:
         return Fact("time", token.text, place, place + 1, minutes=frozenset(minutes))
 
     # --- quantities -----------------------------------------------------------------------------------------------------
+
+    def score(self, place: int) -> Fact | None:
+        """A score such as 3-1; "1-3" is a range."""
+        (first, dash, second) = (self._at(place + step) for step in range(3))
+        digits = first.text.isdecimal() and second.text.isdecimal() and len(first.text) < 4
+        joined = dash.text in ("-", "–") and first.end == dash.start and dash.end == second.start
+        ends = "-" in (self._at(place - 1).text, self._at(place + 3).text) or self._unit(place + 3)[0]
+        if not (digits and joined) or ends or int(second.text) > int(first.text):
+            return None
+        value = 1000.0 * int(first.text) + int(second.text)
+        quantity = Quantity(value, value, 1.0, "score", stated=(float(first.text), float(second.text)))
+        return Fact("number", self._words(place, place + 3), place, place + 3, quantity)
 
     def quantity(self, place: int) -> Fact | None:
         if self.tokens[place].kind == "word" and self.tokens[place].lower.rstrip(".") not in _BEGINNINGS:
@@ -399,11 +464,10 @@ class _Reader:
             if is_decade or not re.fullmatch(r"\d{1,30}(\.\d{1,30})?", plain):
                 return None
             number, grain = float(plain), 10.0 ** -len(plain.partition(".")[2])
-            attached = (
-                _ATTACHED.get(after.lower)
-                if after.start == token.end and not (after.lower == "m" and after.text == "m" and not self._is_money(place))
-                else None
-            )
+            # "$2m" and "2m containers" are millions, "a 2m wall" is metres.
+            counts = self._at(place + 2).root and self._at(place + 2).lower.endswith("s")
+            metres = after.text == "m" and not self._is_money(place) and not counts
+            attached = _ATTACHED.get(after.lower) if after.start == token.end and not metres else None
             scale = _SCALES.get(after.lower) or _SCALES.get(after.lower.removesuffix("s")) or attached
             if scale is None and after.lower in ("m", "mn", "bn", "mio") and self._is_money(place):
                 scale = _ATTACHED[after.lower]
@@ -416,7 +480,7 @@ class _Reader:
         if token.lower == "half" and after.lower == "an" and self._unit(place + 2)[0] == "second":
             return 0.5, 0.5, place + 2
         joined = "-" in (self._at(place - 1).lower, after.lower)
-        if token.lower in _OTHER_NUMBERS and not joined and (token.lower != "no" or after.root):
+        if token.lower in _OTHER_NUMBERS and not joined and (token.lower != "no" or after.root and after.lower != "longer"):
             return float(_OTHER_NUMBERS[token.lower]), 1.0, place + 1
         total, current, after_words = 0, 0, place
         while True:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from summhay_ray.text.fact_tokens import Token
 
 _NEGATION = re.compile(
-    r"\b(?:not|never|cannot|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
+    r"\b(?:not|never|cannot|no longer"
+    r"|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
     r"|\w+n['’]t|(?P<noun>no(?:[ -]one|body)?|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
     r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
     r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
@@ -15,7 +16,7 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|many|much|always|entirely|exclusively)"
+    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|all|every|many|much|always|entirely|exclusively)"
     r"|no (?:doubt|matter|wonder|more than|less than|fewer than)|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
@@ -33,6 +34,7 @@ _NOT_DENIED_BEFORE = re.compile(r"(?:なければなら|かもしれ|に違い|�
 negation."""
 _DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
+_TIMED = re.compile(r"\s(?:before|until)\b")
 _PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
@@ -54,7 +56,7 @@ class Negation:
     scope: frozenset[str]
     """Roots of all words that the negation may apply to."""
     certain: bool = True
-    """Whether it denies: a condition ("if it does not") and "cannot without" do not."""
+    """Whether it denies: a condition ("if it does not"), "cannot without" and "not until" do not."""
 
 
 def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
@@ -78,7 +80,9 @@ def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
         scope = _after(tokens, match.end(), _FAR if match["claim"] else _REACH)
         if not scope or any(begin <= match.start() < end for begin, end in spared):
             continue
-        certain = match.start() < limit and not (not match["noun"] and _PROVIDED.search(text, match.end()))
+        is_plain = not (match["noun"] or match["claim"])
+        later = _TIMED.match(text, match.end())
+        certain = match.start() < limit and not (is_plain and (later or _PROVIDED.search(text, match.end())))
         if match["claim"]:
             what = frozenset(scope)
             yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)

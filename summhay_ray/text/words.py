@@ -133,7 +133,7 @@ def stem(word: str) -> str:
         return word[:-3] + "y"
     for ending in ("ing", "ed", "es", "s"):
         root = word[: -len(ending)]
-        if word.endswith(ending) and len(root) >= 3 and not word.endswith("ss") and _VOWEL.search(root):
+        if word.endswith(ending) and len(root) >= 3 and not word.endswith(("ss", "eed")) and _VOWEL.search(root):
             word = root
             break
     if word.endswith("e") and len(word) > 3:

@@ -152,3 +152,24 @@ def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, line: str, message:
     (tmp_path / "mine.jsonl").write_text(f'{{"query_id": "7", "text": "a"}}\n{line}\n', encoding="utf-8")
     with pytest.raises(SpecError, match=message):
         load(write_spec(tmp_path, {"kind": "ethic", "models": [MINE]}))
+
+
+def test_queries_of_several_haystacks_with_one_id_are_told_apart(tmp_path: Path) -> None:
+    for number, name in enumerate(("north", "south")):
+        document = {"document_id": "d", "document_text": f"The {name} bridge has {number + 3} lanes.", "insights_included": ["i"]}
+        insight = {"insight_id": "i", "insight_name": "lanes", "insight": document["document_text"]}
+        subtopic = {"subtopic_id": "s1", "subtopic_name": "b", "subtopic": "bridge", "query": "Lanes?", "insights": [insight]}
+        released = {"topic_id": name, "topic": name, "topic_metadata": {}, "subtopics": [subtopic], "documents": [document]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(released), encoding="utf-8")
+    fields = {
+        "haystacks": ["north.json", "south.json"],
+        "retrievers": ["none"],
+        "judges": ["offline/judge"],
+        "summarizers": [MINE],
+    }
+    given(tmp_path, {"s1": "The north bridge has 3 lanes. [1]"})
+    with pytest.raises(SpecError, match="'s1' is no query of this run, as 'north/s1' is"):
+        load(write_spec(tmp_path, fields))
+    given(tmp_path, {"north/s1": "The north bridge has 3 lanes. [1]", "south/s1": "The south bridge has 9 lanes. [1]"})
+    found = run(tmp_path, fields)
+    assert found["systems"][0]["coverage"] == pytest.approx(0.5)

@@ -56,6 +56,27 @@ QUERY = "What do the documents say about parking fees?"
         "The amount cannot be identified from the notes.",
         "The interviews leave this question open.",
         "Die Dokumente erwähnen keine Parkgebühren. Sie behandeln vor allem Ausstellungen.",
+        "The letters say a gate was opened, but do not specify what parking costs.",
+        "The letters cover tolls and fares, but not parking fees.",
+        "None of the writers brought up parking.",
+        "The amount is not stated.",
+        "The gate is described, but no price is given.",
+        "I looked for parking fees but could not find any.",
+        "None of the 40 posts is about parking.",
+        "The fee remains unspecified.",
+        "Interviewees never talk about parking; rather, they describe their commute.",
+        "There's not a word about parking in the letters.",
+        "Parking does not feature in the notes. Rents and bus routes are covered.",
+        "The letters do not say whether fees are due; the amount is described as unknown.",
+        "The letters deal with rents and buses. Parking is not among their topics.",
+        "According to the letters, a gate was built; what parking costs is not stated.",
+        "The letters describe the gate, but they give no figures for parking.",
+        "No mention is made of parking fees in the letters, so the question cannot be answered.",
+        "The authors do not comment on parking; instead, they praise the trams and the pool.",
+        "None of the letters touches on parking. The topics they raise are rents and bus routes.",
+        "Although a car park is named, none of the letters says what parking costs.",
+        "Parking fees aren't addressed. They only report that 4,000 tonnes of salt were bought and that the pool will close.",
+        "Parking fees aren't covered. What the articles do cover is the new library and the crowded pool.",
     ],
 )
 def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
@@ -85,6 +106,14 @@ def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
         "Parkgebühren stiegen auf 5 Euro.",
         "Die Gebühren wurden nicht erhöht.",
         "停车费涨到了5元。",
+        "Nothing was decided on parking fees because the mayor was ill.",
+        "The mayor did not address the fees and left.",
+        "Fees were not covered by any budget.",
+        "The gate is run by Solenta, a firm that is not mentioned elsewhere.",
+        "Fees are not due on Sundays, and nobody mentions exceptions.",
+        "The office did not answer e-mails about fees.",
+        "Fees are paid to a firm from Basel whose name is not mentioned.",
+        "The council could not agree on parking, so fees were not discussed further.",
     ],
 )
 def test_anything_else_is_a_claim_of_its_bullet(bullet: str) -> None:
@@ -135,3 +164,8 @@ def test_a_models_answer_is_read(answer: str, expected: tuple[float, int | None]
 def test_an_answer_that_decides_nothing_is_malformed(answer: str) -> None:
     outcome, _ = judged(["One."], answer)
     assert isinstance(outcome, Malformed) and outcome.key == "k"
+
+
+def test_the_querys_word_for_documents_is_no_part_of_its_subject() -> None:
+    answer = "The memos deal with tolls and value-added tax. Tax fraud is not among their topics."
+    assert rate_absence("What do the memos say about tax fraud?", [answer]).invents == 0

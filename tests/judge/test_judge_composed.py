@@ -67,7 +67,8 @@ def judged(name: str, reply: Reply, free: Reply = free_answer) -> tuple[list[Out
 
     async def ask_one(leaf: Named, some: Sequence[Insight], share: float) -> list[Outcome[Verdict]]:
         model, strategy = strategy_of(leaf)
-        sampling = {"max_tokens": 200, **({"extra_body": {"revision": "8"}} if model == "offline/judge" else {})}
+        pinned = {"extra_body": {"revision": OfflineJudge.revision}} if model == "offline/judge" else {}
+        sampling = {"max_tokens": 200, **pinned}
         return await make_judge(strategy).judge(some, BULLETS, JudgeSettings(model, sampling=sampling), ask)
 
     def chosen(cascade: Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> list[int]:

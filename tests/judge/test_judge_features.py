@@ -104,6 +104,14 @@ def test_measures_stay_in_their_bounds(insights: list[str], bullets: list[str]) 
             assert pairs >= 0 and abs(lead) <= 1 + 1e-9 and 0 <= one.bullet < len(bullets)
 
 
+def test_words_scattered_over_a_copied_document_are_no_statement() -> None:
+    filler = "Ministers met again. Talks went on. Snow fell. Trams ran late."
+    insight = "The ferry to Norhaven costs nine euros in winter."
+    scattered = f"A ferry sank. {filler} Norhaven elected a mayor. {filler} Bread costs nine euros. {filler} Winter began."
+    whole = f"{filler} {filler} {insight} {filler}"
+    assert seen([insight], [scattered])["recall"] < 0.6 < seen([insight], [whole])["recall"]
+
+
 def test_a_huge_bullet_is_read_in_seconds() -> None:
     huge = "ice price " * 100_000 + "[" * 50_000 + "x" * 200_000
     start = time.process_time()

@@ -259,7 +259,8 @@ class SummHay(Summaries[SummhaySpec]):
 
     def query_of(self, item: benchmark.Item) -> str:
         """See `Workload`: the subtopic."""
-        return Unit(*item.data["unit"]).subtopic_id
+        unit = Unit(*item.data["unit"])
+        return self.grid.query_ids[unit.haystack_id, unit.subtopic_id]
 
     def fair_order(self, items: Sequence[benchmark.Item]) -> Sequence[benchmark.Item]:
         """See `Workload`: query by query, in random order over all haystacks; every system answers a query before the next one

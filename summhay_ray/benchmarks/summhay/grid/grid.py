@@ -223,6 +223,20 @@ class Grid:
         return keys
 
     @functools.cached_property
+    def query_ids(self) -> Mapping[tuple[str, str], str]:
+        """(haystack_id, subtopic_id) -> the query's id in a file of answers: the subtopic's, after `NAME/` of its haystack (or
+        `HAYSTACK_ID/`, if another one has this name) where several haystacks have it."""
+        haystacks = self.haystacks.metadata
+        listed = [(one, subtopic.subtopic_id) for one in haystacks for subtopic in one.subtopics]
+        shared, names = Counter(subtopic for _, subtopic in listed), Counter(one.name for one in haystacks)
+        return {
+            (one.haystack_id, subtopic): (
+                subtopic if shared[subtopic] == 1 else f"{one.name if names[one.name] == 1 else one.haystack_id}/{subtopic}"
+            )
+            for one, subtopic in listed
+        }
+
+    @functools.cached_property
     def support_indexes(self) -> CitedCorpora:
         """The free support judge, for summarizers whose citations are repaired."""
         # Imported here: SciPy takes a while to load, and few runs repair citations.

@@ -149,7 +149,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         if (given := grid.entries.models.given_answers.get(spec.model)) is not None:
             # A user's own stack knows documents by their ids; the haystack knows their numbers.
             numbers = ids_of([one.document_id for one in haystack.documents])
-            listed = given.rag.get(cell.unit.subtopic_id)
+            listed = given.rag.get(grid.query_ids[cell.unit.haystack_id, cell.unit.subtopic_id])
             text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _citation(one, numbers))
             raw = replace(raw, text=text)
         unit = cell.unit
