@@ -117,6 +117,8 @@ _WITH_VERB = _ARTICLES | frozenset(("has", "have", "had", "will", "would", "did"
 _PASSIVE = frozenset(("is", "are", "was", "were", "be", "been", "being"))
 _WITH_NAMES = frozenset(("to", "from", "over", "against", "for"))
 """Function words between agent, verb and object: in any action, in a passive one, and between names."""
+_REACH = 6
+"""Words and names from an agent to the last one that can be its object."""
 _MUTUAL = frozenset(map(root, ("meet", "play", "face", "marry", "married", "equal", "match")))
 """Verbs of actions without a direction."""
 
@@ -286,7 +288,7 @@ def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]
         else:
             between.append(tokens[place])
         place = name.end if name else place + 1
-    for (agent, first, _), (verb, is_name, before), *others in (units[start:] for start in range(len(units) - 2)):
+    for (agent, first, _), (verb, is_name, before), *others in (units[start : start + _REACH] for start in range(len(units) - 2)):
         if is_name or verb[0] in _MUTUAL:
             continue
         other, last, after = others[0]
