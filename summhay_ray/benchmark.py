@@ -132,7 +132,7 @@ class Benchmark(Workload[S]):
 
 
 def _checked(workload: Workload[Any]) -> Benchmark[Any]:
-    assert isinstance(workload, Benchmark), f"{type(workload).__name__} is no summhay_ray.benchmark.Benchmark"
+    assert isinstance(workload, Benchmark), f"{type(workload).__name__} is not a summhay_ray.benchmark.Benchmark"
     return workload
 
 

@@ -72,10 +72,10 @@ def real_path(path: str | Path, *within: str | Path) -> Path:
     folders (or files) `within`, or is in a folder of `NO_DATA`."""
     real = Path(os.path.realpath(path))
     if any(place.is_relative_to(folder) for place in (real, Path(os.path.abspath(path))) for folder in NO_DATA):
-        raise UserError(f"{path}: what lies under {', '.join(NO_DATA)} is no data and is not read; give a file of your own")
+        raise UserError(f"{path}: what is under {', '.join(NO_DATA)} is not data and is not read; give a file of your own")
     for place in within:
         if not real.is_relative_to(os.path.realpath(place)):
-            raise UserError(f"{path}: lies outside {place}, at {real}; put the file itself there, not a link")
+            raise UserError(f"{path}: is outside {place}, at {real}; put the file itself there, not a link")
     return real
 
 

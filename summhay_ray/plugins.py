@@ -82,7 +82,7 @@ def load(path: str) -> Any:
     with contextlib.suppress(FileNotFoundError):
         if (here := os.getcwd()) not in sys.path:
             sys.path.append(here)
-    with own_code(f"{path!r} cannot be imported", "expected module:Class on the Python path or in the folder you stand in"):
+    with own_code(f"{path!r} cannot be imported", "expected module:Class on the Python path or in the current folder"):
         return load_installed(path)
 
 

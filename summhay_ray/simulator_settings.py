@@ -84,7 +84,7 @@ class Settings:
     batch_errors: Annotated[float, "Fraction of a batch's requests that end as an error line; not billed."] = 0.0
     batch_missing: Annotated[float, "Fraction of a batch's requests that are billed but missing in the results."] = 0.0
     batch_duplicates: Annotated[float, "Fraction of a batch's requests whose result has two lines; billed once."] = 0.0
-    poll_errors: Annotated[float, "Fraction of the requests for batches and files answered 429 or 500, by turns."] = 0.0
+    poll_errors: Annotated[float, "Fraction of the requests for batches and files answered 429 or 500, alternately."] = 0.0
     quota: Annotated[float | None, "Dollars; a key whose bill reaches them is refused."] = None
     seed: Annotated[int, "Seed of all draws; with model, prompt and attempt it determines every fault, latency and skew."] = 0
     unknown_models: tuple[str, ...] = ()

@@ -322,8 +322,8 @@ class SupportIndex:
         return bags
 
     def _likenesses(self) -> tuple[sparse.csr_array, Floats]:
-        """(Window x window: the shares of the similar windows of other documents; the weight of their average, for each
-        window.)"""
+        """(For each window, a row with the shares of the similar windows of other documents; for each window, the weight of
+        their average.)"""
         n = self._windows.shape[0]
         posted = np.bincount(self._windows.indices, minlength=self._windows.shape[1])
         telling = sparse.csr_array(self._windows @ sparse.diags_array((posted <= _MOST_POSTED).astype(np.float64)))

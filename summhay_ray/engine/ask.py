@@ -321,7 +321,7 @@ class Ask:
         entries: Sequence[ModelSpec] = self.workload.spec.model_entries()
         matching = [entry for entry in entries if entry.label == self.item.queue] or (entries if len(entries) == 1 else [])
         if not matching:
-            flaw = f"is of queue {self.item.queue!r}, which is no model of the spec" if self.item.queue else "names no model"
+            flaw = f"is of queue {self.item.queue!r}, which is not a model of the spec" if self.item.queue else "names no model"
             raise BadBenchmark(
                 f"{self.workload.kind}: item {self.item.id!r} {flaw}; write Item(..., model=...), or ask(..., model=...)"
             )

@@ -133,7 +133,7 @@ def make_workload(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> 
             more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
             nearest = [*difflib.get_close_matches(others[0], queries, n=1), *queries][0]
             raise SpecError(
-                f"spec: {given.file}: query_id: {others[0]!r}{more} is no query of this run, as {nearest!r} is; correct or "
+                f"spec: {given.file}: query_id: {others[0]!r}{more} is not a query of this run, but {nearest!r} is; correct or "
                 "remove it"
             )
     return workload

@@ -57,7 +57,7 @@ def read_released(source: bytes | str, file: str) -> ReleasedFile:
         if not holds_nuggets(source):
             raise
     mend = "name it under `haystacks:` of a summhay or retrieval spec, with `documents:` for what its references name"
-    raise InvalidHaystack(f"{file}: holds nuggets, which are no haystack yet; {mend}")
+    raise InvalidHaystack(f"{file}: holds nuggets, which are not yet a haystack; {mend}")
 
 
 def released_from(raw: Any, file: str) -> ReleasedFile:

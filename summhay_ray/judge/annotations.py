@@ -64,7 +64,7 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
 
 
 def linking_accuracy(ours: Sequence[int | None], theirs: Sequence[int | None]) -> tuple[float, int]:
-    """(The share of insights linked to the same bullet, among those that both sides link; the number of these) (section 4.2)."""
+    """(Share of insights linked to the same bullet; number of insights), among those that both sides link (section 4.2)."""
     both = [(our, their) for our, their in zip(ours, theirs, strict=True) if our is not None and their is not None]
     return (sum(our == their for our, their in both) / len(both) if both else 0.0), len(both)
 
@@ -100,7 +100,7 @@ def _summary(row: Any) -> AnnotatedSummary:
     if not people:
         raise ValueError("it has no annotation")
     if unknown := [name for name in people if name not in texts]:
-        raise ValueError(f"insight {_quote(unknown[0])} is annotated and no reference insight")
+        raise ValueError(f"insight {_quote(unknown[0])} is annotated, but is not a reference insight")
     names = [name for name in texts if name in people]
     topic = _optional_name(row, "topic") or _optional_name(row, "topic_id") or _optional_name(row, "topic_fn")
     subtopic = _optional_name(row, "subtopic_id")

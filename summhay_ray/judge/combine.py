@@ -235,7 +235,7 @@ def strategy_of(named: Named) -> tuple[str, str]:
     if named.kind in ("few_shot", "per_summary", "per_insight"):
         return named.parts[0].text, named.kind
     if named.kind == "stored":
-        raise BadName(f"judge {named.text!r} stands in an annotations file; `summhay judge-bench` alone reads it")
+        raise BadName(f"judge {named.text!r} is in an annotations file, which only `summhay judge-bench` reads")
     if named.kind == "code":
         return OFFLINE, named.text
     return named.text, default_strategy(named.text)
@@ -428,7 +428,7 @@ def is_tied(labels: Sequence[str]) -> bool:
 def choose_uncertain(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
     """`Composed.choose` if each summary is judged independently of the others.
 
-    It chooses the insights above a threshold of uncertainty, which the cascade's share of the annotated insights exceeds
+    It chooses the insights whose uncertainty is above a threshold: the cascade's share of the annotated insights is above it
     (`offline.uncertainty_at`).
     """
     bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)

@@ -79,7 +79,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
     taken = {*known, "[[INSIGHT]]", "[[INSIGHTS]]"}
     unknown = sorted(set(_LOOKS_LIKE_ONE.findall(text)) - taken)
     if unknown:
-        raise ValueError(f"{unknown[0]} is no placeholder of the judge's prompt; known: {', '.join(dict.fromkeys(known))}")
+        raise ValueError(f"{unknown[0]} is not a placeholder of the judge's prompt; known: {', '.join(dict.fromkeys(known))}")
     return text.replace(EXAMPLES, _worked_examples(form))
 
 

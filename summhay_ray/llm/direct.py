@@ -140,7 +140,7 @@ def _address(task: Task, settings: ModelSettings) -> str:
         return settings.api_base or ""
     base = address_of(settings.model, settings.api_base).rstrip("/")
     if not base:
-        raise NoKey(f"{settings.model}: no address is known for this; write api_base: URL beside it")
+        raise NoKey(f"{settings.model}: no address is known for this; add api_base: URL")
     provider = provider_of(settings.model)
     if not settings.api_base:
         for name in (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE"):

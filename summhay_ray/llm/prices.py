@@ -152,18 +152,18 @@ def find_price(
     if tier:
         entry = _in_tier(entry, tier)
         if not (entry.get("input_cost_per_token") and entry.get("output_cost_per_token")):
-            mend = "leave service_tier out, or write price: {...}, the standard price, beside it"
+            mend = "leave service_tier out, or add price: {...}, the standard price"
             raise Unpriced(f"model {model!r} has no known price for service_tier: {tier}; {mend}")
     if (service := _price_of_service(entry)) is not None:
         return service
     fee = next((name for name in _FEES if entry.get(name)), None)
     if fee or (entry.get("litellm_provider") == "perplexity" and entry.get("search_context_cost_per_query")):
-        mend = "a token price cannot bound its bill; write price: {...} beside it, high enough to cover the fees"
+        mend = "a token price cannot bound its bill; add price: {...}, high enough to cover the fees"
         raise Unpriced(f"model {model!r} has fees besides its tokens ({fee or 'for each search'}): {mend}")
     price = _price_in(entry) or _dated_price(model)
     if price is None:
         fields = ", ".join(f"{field}: ..." for field in priced_by)
-        raise Unpriced(f"model {model!r} has no known price; write price: {{{fields}}} beside it (0 if free)")
+        raise Unpriced(f"model {model!r} has no known price; add price: {{{fields}}} (0 if free)")
     return price
 
 

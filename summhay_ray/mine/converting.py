@@ -228,7 +228,7 @@ def _pdf_converter(base: Any) -> Any:
             from markitdown import DocumentConverterResult
             from pdfminer import high_level, layout
 
-            # By default, each line of text with usual leading would be a paragraph.
+            # By default, each line of text with normal line spacing would be a paragraph.
             return DocumentConverterResult(
                 high_level.extract_text(file_stream, laparams=layout.LAParams(line_margin=_LINE_MARGIN))
             )

@@ -260,7 +260,7 @@ LEAST = 0.35
 
 
 def worth(text: str, english: bool = True) -> float:
-    """How clearly a sentence is a finding, 0 to 1; below `LEAST` it is none."""
+    """How clearly a sentence is a finding, 0 to 1; below `LEAST` it is not one."""
     label = _LABEL.match(text)
     if label and label[0].lower().strip(" ,") not in FUNCTION_WORDS and not (english and _DEPENDS.match(text)):
         said = text[label.end() :]

@@ -29,10 +29,11 @@ from summhay_ray.synth import read_words
 from summhay_ray.text import find_contradictions
 
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
-"""A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure.
-The third is enough for statements with long numbers."""
+"""A window states an insight if its score reaches a threshold between the first two, which depends on the collection; for
+statements with long numbers, the third is enough. Below the third, the window is unsure."""
 STRICTNESS = 1.5
-"""Where that score is higher, more must be said, by its ratio to the lowest one to this power."""
+"""With a higher threshold, a window must say more: the required shares rise by the threshold's ratio to the lowest one, to this
+power."""
 NEAR = 0.1
 """A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
 CHANCE, DECAY = 0.3, 0.6
@@ -126,7 +127,7 @@ def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int
 
 
 def _opposed(one: str, other: str) -> bool:
-    """Whether two insights contradict each other. A different time or date is no contradiction: it means two events."""
+    """Whether two insights contradict each other. A different time or date does not: it means two events."""
     return any(found.kind not in ("date", "time") for found in find_contradictions(one, other))
 
 

@@ -160,7 +160,7 @@ def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tup
 
 
 def is_noun_phrase(run: Sequence[str], before: str) -> bool:
-    """Whether a run of words is a noun phrase, and no verb with its object or subject ("improve clarity", "apps consume").
+    """Whether a run of words is a noun phrase, not a verb with its object or subject ("improve clarity", "apps consume").
     `before`: the text before it."""
     first, last = run[0].lower(), run[-1]
     if before.endswith("by ") or (len(run) == 1 and len(last) > 5 and last.endswith("ly")):

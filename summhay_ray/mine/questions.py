@@ -92,7 +92,7 @@ _TELLING = 2
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question without its mark, what it is about, and the words of it that are no part of an answer."""
+    """A question without its question mark, its subject, and those of its words that do not count as an answer."""
 
     subject: str
     text: str
@@ -285,8 +285,8 @@ def is_past(verb: str) -> bool:
 
 
 def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
-    """The questions about a clause whose subject names something, best first, each with the words besides the subject that are no
-    part of the answer."""
+    """The questions about a clause whose subject names something, best first, each with the words that do not count as an
+    answer, besides the subject."""
     rest, base, verb = clause.rest, clause.base, f"{clause.verb} {clause.base}"
     object_ = base not in _NO_OBJECT and _object(rest)
     if clause.negated:

@@ -122,7 +122,7 @@ def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool)
             yield Unread(name, failure.kind, f"{failure}")
         return
     if b"\0" in content and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        yield Unread(name, "binary", "is no text, but binary; convert it to text, or remove it")
+        yield Unread(name, "binary", "is binary, not text; convert it to text, or remove it")
         return
     try:
         text = content.decode("utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")

@@ -121,7 +121,7 @@ class _Sheet:
                 raise row.wrong(empty, "is empty; a new row needs an insight, its subtopic and its documents")
         elif insight_id not in self._before:
             raise row.wrong(
-                "insight_id", f"{insight_id!r} is no insight of this sheet; leave the ids as written, or empty in a new row"
+                "insight_id", f"{insight_id!r} is not an insight of this sheet; leave the ids as written, or empty in a new row"
             )
         if insight_id in self._rows:
             known = self._rows[insight_id].number
@@ -154,7 +154,7 @@ class _Sheet:
             name = written if written in self._hashes else self._names.get(" ".join(written.split()))
             if name is None:
                 mend = f"give paths in the folder, with{_SEPARATOR}between them"
-                raise row.wrong("documents", f"{written!r} is no document of this haystack; {mend}")
+                raise row.wrong("documents", f"{written!r} is not a document of this haystack; {mend}")
             if edits and part.startswith("-"):
                 held.pop(name, None)
             else:
@@ -226,7 +226,7 @@ class _Sheet:
             while path[-1] in into and path[-1] not in path[:-1]:
                 path.append(into[path[-1]])
             if path[-1] not in self._rows or (len(path) > 1 and path[1] == name):
-                raise row.wrong("merge_into", f"{path[-1]!r} is no other insight of this sheet; give the id of one")
+                raise row.wrong("merge_into", f"{path[-1]!r} is not another insight of this sheet; give the id of one")
             if len(path) > 1 and (path[-1] in path[:-1] or path[-1] in struck):
                 raise row.wrong("merge_into", f"{path[1]!r} is struck, or merged into this one; give one that stays")
 

@@ -158,7 +158,7 @@ def check_columns(file: str, columns: Sequence[str], head: Sequence[str], rows: 
     for name in head:
         if name not in columns:
             number = next((row.number for row in rows if row.cells[name].strip()), 1)
-            raise _wrong(file, number, name or "without a name", "is no column of this sheet; remove it")
+            raise _wrong(file, number, name or "without a name", "is not a column of this sheet; remove it")
 
 
 def _table(content: bytes, path: Path) -> Iterator[list[str]]:
@@ -183,7 +183,7 @@ def _workbook(content: bytes, path: Path) -> Iterator[list[str]]:
     try:
         lines = [*load_workbook(io.BytesIO(content)).active.iter_rows()]
     except (zipfile.BadZipFile, ParseError, AttributeError, KeyError, ValueError, OSError) as error:
-        raise UserError(f"{path}: is no workbook that can be read ({error}); save the sheet as XLSX or CSV UTF-8") from error
+        raise UserError(f"{path}: is not a workbook that can be read ({error}); save the sheet as XLSX or CSV UTF-8") from error
     head = [str(cell.value or "") for cell in lines[0]] if lines else []
     for number, line in enumerate(lines, start=1):
         names = [*head, *[""] * len(line)]

@@ -43,7 +43,7 @@ _DENIES = re.compile(
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*|\[[^\[\]]{1,40}\](?=\s))+|\*\*|__|`")
 """Emphasis in a text without other Markdown, and a label in bold or brackets before a sentence."""
 _RECURS, _SUBJECT_OF = 4, 0.35
-"""A document is about a word that this number of its sentences have, and at most this share of the documents."""
+"""A document is about a word if at least this number of its sentences have it, and at most this share of all documents."""
 _ENGLISH = 0.2
 """Minimum share of function words in an English text; it is usually above 0.4."""
 

@@ -125,8 +125,8 @@ class _Read:
         """Key of a phrase -> its most common written form."""
 
     def of_one_thing(self, key: Key, places: Sequence[int]) -> list[int]:
-        """Those of the insights with this phrase that are about one thing: all, or the one with the most ties and those tied
-        to it."""
+        """The insights with this phrase that are about one thing: all of them, or the insight with the most ties and those
+        tied to it."""
         if len(key) > 1 and self.naming.value(self.shown[key]) >= _STRONG:
             return list(places)
         tied = [[one for one in places if one == other or self._tied(one, other, key)] for other in places]

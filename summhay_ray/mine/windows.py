@@ -137,7 +137,7 @@ _Count = tuple[frozenset[str], tuple[float | str, ...]]
 
 
 def _counts(text: str) -> set[_Count]:
-    """The numbers of counted things and of names; another number in a label counts nothing."""
+    """The numbers of counted things and of names; other numbers in a label do not count."""
     labels = _labels(text)
     quantities = [
         fact.quantity for sentence in sentences(text) for fact in read_statement(sentence).facts if fact.kind == "number"

@@ -99,7 +99,7 @@ def make(name: str, seed: int) -> Any:
             or not isinstance(getattr(retriever_class, "whole", None), bool)
         ):
             raise plugins.UnknownName(
-                f"{head!r} is no retriever; expected a class with `whole` (True or False) and `rank` or `rank_all`"
+                f"{head!r} is not a retriever; expected a class with `whole` (True or False) and `rank` or `rank_all`"
             )
     else:
         retrievers = plugins.discover(sys.modules[__name__])

@@ -35,7 +35,7 @@ class Quality:
             except ValueError:
                 raise UserError(f"quality {entry!r} cannot be read; {_EXPECTED}") from None
             if not 0 <= self._shares[model.strip()] <= 1:
-                raise UserError(f"quality {entry!r} is no share; {_EXPECTED}")
+                raise UserError(f"quality {entry!r} is not a share; {_EXPECTED}")
         # Requests contain the model's name without its provider.
         self._shares |= {name.partition("/")[2]: share for name, share in self._shares.items() if "/" in name}
 

@@ -196,6 +196,6 @@ def _copies(files: Files, sources: Mapping[str, Set[str]], concerned: Set[str], 
         n_unfinished += entry.name.endswith(".part")
         is_source = entry.name.startswith("objects/") or "/audits/" in entry.name
         if text and is_source and any(form in files.read(entry.name, is_large=True) for form in forms):
-            yield f"{files.where(entry.name)} holds the text, too; it was made or read for a run, and is no answer: it is kept"
+            yield f"{files.where(entry.name)} holds the text, too; it is kept, since it was made or read for a run"
     if n_unfinished:
         yield f"{n_unfinished} unfinished files may hold texts; those that are ten minutes old are deleted by this command"

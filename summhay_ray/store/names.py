@@ -71,7 +71,7 @@ def is_plain(name: Any) -> bool:
 def check_path(path: str, store: str) -> None:
     """Raises DamagedRecord unless the path of a file or folder in a store consists of plain names."""
     if path and not all(map(is_plain, path.split("/"))):
-        raise DamagedRecord(f"store {store!r}: {path[:200]!r} is no name of a file in it, and is not read or written")
+        raise DamagedRecord(f"store {store!r}: {path[:200]!r} is not a name of a file in it, and is not read or written")
 
 
 SCHEME = "s3://"
@@ -115,7 +115,7 @@ def parse_place(uri: str) -> Place:
     bucket, _, prefix = path.partition("/")
     if "@" in bucket or ":" in bucket:
         raise StoreError(
-            f"store s3://...: before the first '/' stands a bucket's name alone; boto3 finds credentials. Give {EXAMPLE}"
+            f"store s3://...: a bucket's name alone comes before the first '/'; boto3 finds credentials. Give {EXAMPLE}"
         )
     if not BUCKET.fullmatch(bucket) or ".." in bucket:
         raise StoreError(f"store s3://...: {_quote(bucket)} is not a bucket name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}")

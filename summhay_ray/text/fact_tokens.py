@@ -120,7 +120,7 @@ def _root(written: str, kind: str, begins: bool) -> str:
     if not is_latin(plain):
         # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
         return plain[: min(5, max(3, len(plain) - 2))]
-    # A name such as "the Fed" is no form of a verb.
+    # A name such as "the Fed" is not a form of a verb.
     return root(BASE.get(plain, plain) if begins or not written[0].isupper() else plain)
 
 

@@ -30,8 +30,8 @@ _UNTRUE = re.compile(
 )
 _DENIED_BEFORE = re.compile(r"なかった|なかっ|ません|(?<!か)ない(?![わとか])|않[았는]|못했|없[었다]|\bnicht(?=\s*[.!;])")
 _NOT_DENIED_BEFORE = re.compile(r"(?:なければなら|かもしれ|に違い|間違い|少なく|しか|だけで)な|なければ")
-"""Patterns for negations of the words before them, in languages that put the negation last; and for similar text that is no
-negation."""
+"""Patterns for negations of the words before them, in languages that put the negation last; and for similar text that does
+not negate."""
 _DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
 _TIMED = re.compile(r"\s(?:before|until)\b")

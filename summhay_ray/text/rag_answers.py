@@ -86,8 +86,8 @@ def _id(value: Any, where: str) -> str:
 
 
 def _cited(citations: Any, references: Sequence[str], where: str) -> tuple[str, ...]:
-    """The ids that a sentence cites. A number is a position in `references`, from 0; a string of digits that is not an id is one,
-    too."""
+    """The ids that a sentence cites. A number is a position in `references`, from 0; so is a string of digits that is not an
+    id."""
     if not isinstance(citations, list | dict | None):
         raise ValueError(f"{where}: expected a list of ids or of positions in `references`, or an object {{id: score}}")
 

@@ -57,7 +57,7 @@ def test_a_benchmark_of_ones_own_takes_them_stage_by_stage(tmp_path: Path, monke
     # An answer to no query of the run is refused before anything is asked.
     given(tmp_path, {**texts, "mine@0.0#9": "?", "?": "?"})
     with pytest.raises(
-        SpecError, match=r"mine.jsonl: query_id: 'mine@0.0#9' \(and 1 more\) is no query of this run, as 'mine@0.0#0' is"
+        SpecError, match=r"mine.jsonl: query_id: 'mine@0.0#9' \(and 1 more\) is not a query of this run, but 'mine@0.0#0' is"
     ):
         plan({**fields, "models": [{**MINE, "answers": str(tmp_path / "mine.jsonl")}]})
     # Other answers are another run.
@@ -145,7 +145,7 @@ def test_thinking_is_no_part_of_an_answer_in_any_kind_of_run(tmp_path: Path, mon
         ("[1]", r"mine.jsonl:2: expected an object such as"),
         ('{"query_id": 7, "text": ""}', r"mine.jsonl:2: query_id: expected text, found 7"),
         ('{"query_id": "8"}', r"mine.jsonl:2: text: expected text, found null"),
-        ('{"query_id": "7", "text": "b"}', r"mine.jsonl:2: query_id: '7' stands on an earlier line, too; leave one"),
+        ('{"query_id": "7", "text": "b"}', r"mine.jsonl:2: query_id: '7' is on an earlier line, too; leave one"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, line: str, message: str) -> None:
@@ -168,7 +168,7 @@ def test_queries_of_several_haystacks_with_one_id_are_told_apart(tmp_path: Path)
         "summarizers": [MINE],
     }
     given(tmp_path, {"s1": "The north bridge has 3 lanes. [1]"})
-    with pytest.raises(SpecError, match="'s1' is no query of this run, as 'north/s1' is"):
+    with pytest.raises(SpecError, match="'s1' is not a query of this run, but 'north/s1' is"):
         load(write_spec(tmp_path, fields))
     given(tmp_path, {"north/s1": "The north bridge has 3 lanes. [1]", "south/s1": "The south bridge has 9 lanes. [1]"})
     found = run(tmp_path, fields)

@@ -127,8 +127,8 @@ def test_score_report_and_compare_show_what_labels_say(run: RunStore, tmp_path: 
 @pytest.mark.parametrize(
     ("column", "value", "told"),
     [
-        ("row", "nothing", "is no id"),
-        ("row", "0123456789abcdef/i", "is no judgment of"),
+        ("row", "nothing", "is not an id"),
+        ("row", "0123456789abcdef/i", "is not a judgment of"),
         ("chance", "0", "above 0 and at most 1"),
         ("coverage", "maybe", "expected no, partial or full"),
         ("bullet", "first", "expected the number of a bullet"),

@@ -100,7 +100,9 @@ def test_unknown_placeholders_are_refused_with_the_known_ones(tmp_path: Path, cl
     judged = write_spec(
         tmp_path, {**SMALL, "summarizers": ["offline/lead"], "judges": [{"model": "openai/x", "price": 0, "prompt": "j.txt"}]}
     )
-    assert "[[SUMMARY]] is no placeholder of the judge's prompt; known: [[INSIGHT]], [[BULLETS]]" in cli("plan", judged).refusal
+    assert (
+        "[[SUMMARY]] is not a placeholder of the judge's prompt; known: [[INSIGHT]], [[BULLETS]]" in cli("plan", judged).refusal
+    )
 
 
 def test_the_wrong_store_names_how_another_is_given(tmp_path: Path, cli: Cli) -> None:

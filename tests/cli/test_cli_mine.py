@@ -204,7 +204,7 @@ def test_a_review_is_never_lost(folder: Path, cli: Cli) -> None:
     ("words", "said"),
     [
         (["--out", "notes.txt"], "a haystack is a .json file"),
-        (["--out", "other.json"], "is no mined haystack"),
+        (["--out", "other.json"], "is not a mined haystack"),
         (["--out", "none/mine.json"], "none is not a folder"),
         (["--review", "sheet.ods"], "a sheet is a .csv or .xlsx file"),
         (["--review", "there.csv"], "there.csv exists"),

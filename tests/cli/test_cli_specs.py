@@ -53,7 +53,7 @@ def model(**fields: Any) -> dict[str, Any]:
             "SPEC: haystacks[1]: 'same.json' has the same content as 'one.json'; remove",
         ),
         ({"haystacks": ["broken.json"]}, "broken.json: subtopics: expected a list of at least one subtopic, found 3"),
-        ({"summarizers": ["nobody/unheard-of"]}, "SPEC: model 'nobody/unheard-of' has no known price; write price: {input_per"),
+        ({"summarizers": ["nobody/unheard-of"]}, "SPEC: model 'nobody/unheard-of' has no known price; add price: {input_per"),
         (
             {"limits": {"offline/led": {"rpm": 1}}},
             "SPEC: limits: nothing in the spec asks 'offline/led'; did you mean offline/lead?",
@@ -103,7 +103,7 @@ def test_a_key_in_a_spec_is_refused_and_not_repeated(cli: Cli, tmp_path: Path, f
     store = tmp_path / "store"
     line = cli("run", write_spec(tmp_path, {**SMALL, **fields}), "--store", store).refusal
     assert KEY not in line
-    assert "api_key_env" in line or "keys never stand in a spec" in line
+    assert "api_key_env" in line or "keys do not belong in a spec" in line
     assert not store.exists()
 
 

@@ -116,7 +116,7 @@ def test_answers_of_a_stack_cite_numbers_or_ids_and_stand_beside_others(folder: 
     assert compared["runs"] == [run, grid]
     Path("mine.jsonl").write_text(json.dumps({"query_id": "s9", "text": "?"}))
     refused = cli("plan", stack)
-    assert refused.code == 2 and "'s9' is no query of this run" in refused.err
+    assert refused.code == 2 and "'s9' is not a query of this run" in refused.err
 
 
 def test_what_is_odd_in_the_inputs_is_told_with_what_to_do(folder: Path, cli: Cli) -> None:

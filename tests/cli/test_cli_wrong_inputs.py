@@ -41,7 +41,7 @@ def test_a_haystack_in_place_of_a_spec(cli: Cli, tmp_path: Path, line: str) -> N
         ("run", "list.json", "[1, 2]", "expected a mapping of fields such as name: my-run, found list [1, 2]"),
         ("run", "empty.yaml", "", "expected a mapping of fields such as name: my-run, found an empty file; summhay init"),
         ("run", "twice.json", '{"name": "a", "name": "b"}', "not JSON: duplicate key 'name'; remove one"),
-        ("run", "latin.yaml", b"name: caf\xe9", "is no text in UTF-8"),
+        ("run", "latin.yaml", b"name: caf\xe9", "is not text in UTF-8"),
         ("mine", "notes.txt", "hello", "is a file and no spec; give the folder that holds the documents, or a spec of kind mine"),
         ("mine", "run.yaml", "haystacks: [a.json]", "is of kind summhay; start it with: summhay run"),
         ("synth", "bare.yaml", "domain: news", "topics: field required"),

@@ -142,7 +142,7 @@ def test_what_tells_of_the_machine_is_no_data(
             continue
         target = path if linked else Path(named)
         line = refusal(lambda read=read, target=target: read(target))
-        assert str(target) in line and "is no data" in line, (name, line)
+        assert str(target) in line and "is not data" in line, (name, line)
 
 
 @pytest.mark.parametrize("item", ["{}", "[]", '"ab"', "0"])

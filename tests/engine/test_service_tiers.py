@@ -61,7 +61,7 @@ def test_the_fallback_is_served_at_once_and_priced_as_standard(tmp_path: Path) -
     [
         ({"model": "openai/gpt-4o", "service_tier": "flex"}, "no known price for service_tier: flex"),
         ({"model": "openai/o3", "fallback": "standard"}, "fallback: is for a service tier"),
-        ({"model": "openai/o3", "extra": {"service_tier": "flex"}}, "write service_tier: flex beside extra"),
+        ({"model": "openai/o3", "extra": {"service_tier": "flex"}}, "write service_tier: flex next to extra"),
         ({"model": "openai/o3", "service_tier": "priority"}, "service_tier"),
     ],
 )

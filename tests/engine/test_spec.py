@@ -50,7 +50,7 @@ def test_null_temperature_and_extra_parameters_are_sent_as_written() -> None:
         ),
         ({"haystacks": []}, "spec: haystacks: list should have at least 1 item"),
         ({"budget_usd": -1}, "spec: budget_usd: input should be greater than or equal to 0, found -1"),
-        ({"summarizers": [{"model": "x", "extra": {"api_key": "sk"}}]}, "spec: x: extra.api_key: keys never stand in a spec"),
+        ({"summarizers": [{"model": "x", "extra": {"api_key": "sk"}}]}, "spec: x: extra.api_key: keys do not belong in a spec"),
         (
             {"judges": [{"model": "x", "extra": {"logprobs": True}}]},
             "spec: x: extra.logprobs: leave it out; what reads log probabilities asks for them itself",
@@ -85,11 +85,11 @@ def test_null_temperature_and_extra_parameters_are_sent_as_written() -> None:
         ),
         (
             {"summarizers": [{"model": "x", "transport": "direct"}]},
-            "spec: x: transport: direct needs an endpoint; write api_base: URL beside it",
+            "spec: x: transport: direct needs an endpoint; add api_base: URL",
         ),
         (
             {"summarizers": [{"model": "x", "extra": {"service_tier": "priority"}}]},
-            "spec: x: extra.service_tier: the known price is the standard tier's; write price:",
+            "spec: x: extra.service_tier: the known price is the standard tier's; add price:",
         ),
         (
             {"summarizers": [{"model": "x", "price": {"input_per_mtok": 1, "output_per_mtok": 1, "cache_write_per_mtok": -1}}]},

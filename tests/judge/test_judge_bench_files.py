@@ -39,7 +39,7 @@ def insights(**changes: Any) -> list[dict[str, Any]]:
         ([], "it holds []"),
         (changed(annotation=[]), "summary 2 of 2: it has no annotation"),
         (changed(annotation=annotation(coverage="maybe")), 'a person\'s coverage is "maybe"; expected not_covered'),
-        (changed(annotation=annotation(insight_id="other")), 'insight "other" is annotated and no reference insight'),
+        (changed(annotation=annotation(insight_id="other")), 'insight "other" is annotated, but is not a reference insight'),
         (changed(annotation=[GOOD["annotation"][0]] * 2), 'insight "i0" is annotated twice'),
         (changed(summary="one text"), 'summary is "one text" and no list'),
         ([{name: value for name, value in GOOD.items() if name != "annotation"}], "'annotation' is missing"),

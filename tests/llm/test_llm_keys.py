@@ -219,7 +219,7 @@ def test_a_service_without_an_address_is_not_asked_at_anothers(ask: Ask) -> None
         if not known.base:
             for named in (None, NAMED):
                 error = ask(provider, None, "direct", named, "rerank")
-                assert isinstance(error, NoKey) and decide(error).kind == "model" and "write api_base: URL" in str(error)
+                assert isinstance(error, NoKey) and decide(error).kind == "model" and "add api_base: URL" in str(error)
 
 
 @pytest.mark.parametrize("named", [None, NAMED])

@@ -80,7 +80,7 @@ def test_where_a_price_comes_from() -> None:
 @pytest.mark.usefixtures("price_map")
 @pytest.mark.parametrize("model", ["zero", "half", "nobody/knows", "openai/offline", "claude-opus-4-1"])
 def test_a_price_that_nobody_wrote_is_refused_in_one_line(model: str) -> None:
-    with pytest.raises(Unpriced, match="write price: {input_per_mtok") as refused:
+    with pytest.raises(Unpriced, match="add price: {input_per_mtok") as refused:
         find_price(model, None)
     assert model in str(refused.value) and "\n" not in str(refused.value)
 

@@ -217,7 +217,7 @@ def test_a_sheet_that_lacks_rows_or_columns_is_refused(tmp_path: Path) -> None:
         (COLUMNS, [*rows, rows[0]], "column insight_id: is the same insight as row 2"),
         (COLUMNS, [*rows, rows[0] | {"insight_id": ""}], "column insight: is the same insight as row 2"),
         (COLUMNS[:4], rows, "has no column insight"),
-        ((*COLUMNS, "colour"), [row | {"colour": "red"} for row in rows], "row 2, column colour: is no column"),
+        ((*COLUMNS, "colour"), [row | {"colour": "red"} for row in rows], "row 2, column colour: is not a column"),
         (COLUMNS, [row | {"keep": "no"} for row in rows], "keep at least one"),
     ]
     for number, (columns, given_rows, said) in enumerate(cases):

@@ -70,9 +70,9 @@ def test_the_argument_is_everything_behind_the_first_slash() -> None:
         ("words", "no retriever is named 'words'"),
         ("vector/x", "or write {embed: x}"),
         ("no_such_module:Retriever", "cannot be imported"),
-        ("json:dumps", "is no retriever"),
-        ("own_retrievers:Rankless", "is no retriever"),
-        ("own_retrievers:Undecided", "is no retriever"),
+        ("json:dumps", "is not a retriever"),
+        ("own_retrievers:Rankless", "is not a retriever"),
+        ("own_retrievers:Undecided", "is not a retriever"),
     ],
 )
 def test_a_wrong_name_is_refused_in_one_line(name: str, message: str, own: None) -> None:

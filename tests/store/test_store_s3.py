@@ -91,10 +91,10 @@ def test_plain_names_are_names_and_others_none(files: Files) -> None:
             lambda name: files.create(name, b""),
             lambda name: files.put(name, b""),
         ):
-            with pytest.raises(StoreError, match="is no name of a file in it"):
+            with pytest.raises(StoreError, match="is not a name of a file in it"):
                 act(f"odd/{name}")
         for one, other in ((f"odd/{name}", "odd/A"), ("odd/A", f"odd/{name}")):
-            with pytest.raises(StoreError, match="is no name of a file in it"):
+            with pytest.raises(StoreError, match="is not a name of a file in it"):
                 files.move(one, other)
     assert list(files.names("odd")) == sorted(f"odd/{name}" for name in PLAIN)
     assert [files.read(f"odd/{name}") for name in PLAIN] == [name.encode() for name in PLAIN]

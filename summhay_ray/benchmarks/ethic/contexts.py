@@ -74,7 +74,7 @@ def counter(tokenizer: str, path: str = "") -> Count:
     # The library raises plain Exception for an invalid text.
     except Exception as error:
         why = " ".join(str(error).split())[:100]
-        raise SpecError(f"spec: models: tokenizer: {path} is no tokenizer.json ({why}); give the model's own") from error
+        raise SpecError(f"spec: models: tokenizer: {path} is not a tokenizer.json ({why}); give the model's own") from error
     return lambda text: len(loaded.encode(text, add_special_tokens=False).ids)
 
 

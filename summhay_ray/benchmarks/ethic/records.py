@@ -123,7 +123,7 @@ def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
         inputs.give(name, folder.joinpath(f"{sample}.jsonl").read_bytes())
     elif entry.startswith(RUN):
         if inputs.store is None:
-            raise SpecError(f"spec: data: {entry} lies in a store; give the store")
+            raise SpecError(f"spec: data: {entry} is in a store; give the store")
         run = inputs.store.run(run_id := entry.removeprefix(RUN))
         if MADE.name not in run.declared:
             raise SpecError(f"spec: data: {run_id} is of kind {run.record.get('kind')}; give a run of kind ethic_build")

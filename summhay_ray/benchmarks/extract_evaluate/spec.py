@@ -50,7 +50,7 @@ class CriterionSpec(Strict):
             judge.Scale(*self.scale)
         if self.name not in judge.criteria() and (self.scale is None or self.prompt is None):
             known = ", ".join(judge.criteria())
-            raise ValueError(f"{self.name!r} is no criterion that has a prompt here ({known}); give it a scale and a prompt")
+            raise ValueError(f"{self.name!r} is not a criterion that has a prompt here ({known}); give it a scale and a prompt")
         return self
 
     @property

@@ -63,10 +63,10 @@ def read_pairs(columns: Sequence[str], rows: Sequence[Row], raw: Mapping[str, An
     for row in rows:
         insight = insights.get(row.text("insight_id"))
         if insight is None:
-            raise row.wrong("insight_id", f"{row.text('id')!r} is no insight of this haystack; leave the ids as written")
+            raise row.wrong("insight_id", f"{row.text('id')!r} is not an insight of this haystack; leave the ids as written")
         held = {one["document_id"]: one for one in insight["evidence"] if row.holds("document", one["document_id"])}
         if not held:
-            raise row.wrong("document", f"{row.text('document')!r} is no document of this insight; leave it as written")
+            raise row.wrong("document", f"{row.text('document')!r} is not a document of this insight; leave it as written")
         if not row.holds("insight", insight["insight"]):
             raise row.wrong("insight", "cannot be changed here; change it in a review (summhay mine --review)")
         [(document_id, evidence)] = held.items()

@@ -45,7 +45,7 @@ def read_mined(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         held = None
     if held is None:
-        raise UserError(f"{path} is no mined haystack; give another file")
+        raise UserError(f"{path} is not a mined haystack; give another file")
     return raw
 
 

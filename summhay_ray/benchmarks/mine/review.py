@@ -56,7 +56,7 @@ def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
     for digest in digests:
         if digest[:_STATE] == named:
             return decisions_of(json.loads(run.store.get_object("haystack", digest)))
-    raise UserError(f"{file} row 2, column run: {run.run_id}@{named} is no state of this run; put back what --review wrote")
+    raise UserError(f"{file} row 2, column run: {run.run_id}@{named} is not a state of this run; put back what --review wrote")
 
 
 # --- what a person did ---------------------------------------------------------------------------------------------------

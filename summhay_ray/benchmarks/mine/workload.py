@@ -242,7 +242,7 @@ class Mine(Benchmark[MineSpec]):
         if found is None:
             near = difflib.get_close_matches(document_id, [one.document_id for one in self._sources], 1, 0.3)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UserError(f"{document_id!r} is no document of the folder{hint}")
+            raise UserError(f"{document_id!r} is not a document of the folder{hint}")
         return found
 
     def _absent(self, topic: str, asked: Sequence[tuple[str, str]]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -370,7 +370,7 @@ class Mine(Benchmark[MineSpec]):
         near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
         rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
         if document_id and rows is found["evidence"]:
-            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
+            raise StoreError(f"{document_id!r} is not a document of insight {found['insight_id']}, and does not come near it")
         keys = {one["key"] for one in rows if one["key"]}
         calls = super().explain(run, self.name, compat)["calls"] if keys else []
         data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
@@ -472,7 +472,7 @@ def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], mo
     n_insights = len(mined)
     if mining.left_out:
         counts = ", ".join(f"{count} {reason}" for reason, count in mining.left_out.most_common())
-        notes.append(f"lines that are no prose are left out ({counts}); --show-text DOCUMENT shows those of a document")
+        notes.append(f"lines that are not prose are left out ({counts}); --show-text DOCUMENT shows those of a document")
     if mining.boilerplate:
         notes.append(f"boilerplate, which most documents have, is left out: {_cut(mining.boilerplate)}")
     if mining.commonplaces:

@@ -99,7 +99,7 @@ def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: floa
         pays = (
             f"--budget {budget_usd:g} surely pays for asking {spec.named.parts[1].text} about {n_asked} of {len(order)} insights"
         )
-        raise SpecError(f"{pays}, which is no share; raise it, or take the free judge: --judge offline")
+        raise SpecError(f"{pays}, which is not a share; raise it, or take the free judge: --judge offline")
     return share, expected / MICROS, highest / MICROS
 
 

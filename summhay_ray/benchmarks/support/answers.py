@@ -135,7 +135,7 @@ def _shown(value: Any, known: set[str], where: str) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise SpecError(f"{where}: shown: expected a list of document ids")
     if lost := [one for one in value if one not in known]:
-        raise SpecError(f"{where}: shown: {lost[0]!r} is no document of the folder; give its path in the folder")
+        raise SpecError(f"{where}: shown: {lost[0]!r} is not a document of the folder; give its path in the folder")
     return tuple(value)
 
 

@@ -101,7 +101,7 @@ def _flaws(bullets: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
     counts = {
         "bullets": bullets.height,
         "answers without a bullet": (items["bullets"] == 0).sum(),
-        "headings, which are no claims": bullets["heading"].sum(),
+        "headings, which are not claims": bullets["heading"].sum(),
         "bullets that cite no document": bullets.filter((pl.col("cited") == 0) & ~pl.col("heading")).height,
         "citations of numbers that no document has": bullets["out_of_range"].list.len().sum(),
         "citations of documents that the system was not shown": bullets["not_shown"].list.len().sum(),
@@ -109,7 +109,7 @@ def _flaws(bullets: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
         "citations by id": bullets["by_id"].sum(),
         "citations by an id that no document has": bullets["unreadable"].list.len().sum(),
         "bullets in another language than the documents": bullets["other_language"].sum(),
-        f"bullets of {LONG_WORDS:,} words or more, which are no single claim": (bullets["words"] >= LONG_WORDS).sum(),
+        f"bullets of {LONG_WORDS:,} words or more, which are not a single claim": (bullets["words"] >= LONG_WORDS).sum(),
     }
     return pl.DataFrame({"what": list(counts), "count": [int(n or 0) for n in counts.values()]})
 

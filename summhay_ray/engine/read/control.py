@@ -103,7 +103,7 @@ def release(run: storage.RunStore) -> ReleaseResult:
     """Release the run's uncertain money. Raises UserError while a driver of the run is running, StoreError, OSError."""
     files = run.store.files
     for driver in storage.running_drivers(files, run.run_id):
-        raise UserError(f"run {run.run_id} is at work ({driver}); release its money when it has ended")
+        raise UserError(f"run {run.run_id} is running ({driver}); release its money when it has ended")
     # A driver that begins meanwhile waits for the end of this session.
     session = storage.begin_session(files, run.run_id, paying=False)
     try:

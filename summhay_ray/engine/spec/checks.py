@@ -47,13 +47,13 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
             secret = path
             break
     if secret:
-        return f"extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
+        return f"extra.{secret}: keys do not belong in a spec; name the variable in api_key_env"
     if _KEY_LIKE.search(repr(extra)):
-        return "extra: a value looks like a key; keys never stand in a spec; name the variable in api_key_env"
+        return "extra: a value looks like a key; keys do not belong in a spec; name the variable in api_key_env"
     if api_key_env is not None and not _VARIABLE.fullmatch(api_key_env):
         return "api_key_env: expected the name of an environment variable, such as OPENAI_API_KEY, and never the key itself"
     if api_base is not None and not _plain_url(api_base):
-        return "api_base: expected a URL without user, password or query; keys never stand in a spec"
+        return "api_base: expected a URL without user, password or query; keys do not belong in a spec"
     if api_base is not None and not _URL.fullmatch(api_base):
         if _URL.fullmatch(f"http://{api_base}") and "://" not in api_base:
             scheme = "https" if _PUBLIC.fullmatch(api_base) else "http"
@@ -75,9 +75,9 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
         return f"extra: cannot be sent as JSON ({error}); write text, numbers, true, false, null, lists and mappings"
     tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
     if "flex" in tiers:
-        return "extra.service_tier: write service_tier: flex beside extra, where it is no part of an answer's key"
+        return "extra.service_tier: write service_tier: flex next to extra, where it is not part of an answer's key"
     if not priced and any(tier not in (None, "auto", "default", "standard") for tier in tiers):
-        return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
+        return "extra.service_tier: the known price is the standard tier's; add price: {...}"
     return ""
 
 

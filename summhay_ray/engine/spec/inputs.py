@@ -243,6 +243,6 @@ def read_given_answers(content: bytes, file: str) -> tuple[dict[str, str], dict[
             if not isinstance(row.get(name), str):
                 raise SpecError(f"{where}: {name}: expected text, found {json.dumps(row.get(name))[:40]}")
         if row["query_id"] in texts:
-            raise SpecError(f"{where}: query_id: {row['query_id']!r} stands on an earlier line, too; leave one")
+            raise SpecError(f"{where}: query_id: {row['query_id']!r} is on an earlier line, too; leave one")
         texts[row["query_id"]] = row["text"]
     return texts, listed

@@ -394,9 +394,9 @@ class Spec(Strict):
             if model.service_tier and model.batch:
                 raise SpecError(f"{where}: {model.label}: service_tier: a batch has a price of its own; leave one of the two out")
             if model.fallback and not model.service_tier:
-                raise SpecError(f"{where}: {model.label}: fallback: is for a service tier; write service_tier: flex beside it")
+                raise SpecError(f"{where}: {model.label}: fallback: is for a service tier; add service_tier: flex")
             if model.transport == "direct" and not address_of(model.model, model.api_base):
-                mend = "write api_base: URL beside it, or leave transport out"
+                mend = "add api_base: URL, or leave transport out"
                 raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
             if wrong := lacking(model.model, model.TASK, model.api_base):
                 raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
@@ -460,7 +460,7 @@ class Spec(Strict):
         except OSError as error:
             raise SpecError(f"{path}: cannot be read: {error.strerror or error}; give the path of a spec (YAML)") from error
         except UnicodeDecodeError as error:
-            raise SpecError(f"{path}: is no text in UTF-8 ({error}); give the path of a spec (YAML)") from error
+            raise SpecError(f"{path}: is not text in UTF-8 ({error}); give the path of a spec (YAML)") from error
         except YamlError as error:
             raise SpecError(f"{path}:{error}") from error
         if not isinstance(loaded, dict):
@@ -518,7 +518,7 @@ def apply_overrides(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict
         target: Any = changed
         for part in parents:
             if not isinstance(target, list | dict):
-                raise SpecError(f"--set {override}: nothing lies under {part!r}")
+                raise SpecError(f"--set {override}: there is nothing under {part!r}")
             target = target[_index(target, part, override)] if isinstance(target, list) else target.setdefault(part, {})
         if isinstance(target, list | dict):
             key: Any = _index(target, last, override) if isinstance(target, list) else last

@@ -135,7 +135,7 @@ def test_a_context_without_room_is_a_failure_and_never_an_empty_prompt(tmp_path:
 def test_a_file_that_is_no_tokenizer_is_told_before_anything_is_asked(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"model": {}}', encoding="utf-8")
     model = {"model": "offline/obedient", "tokenizer": str(tmp_path / "tokenizer.json")}
-    with pytest.raises(SpecError, match=r"^spec: models: tokenizer: .*tokenizer\.json is no tokenizer\.json \("):
+    with pytest.raises(SpecError, match=r"^spec: models: tokenizer: .*tokenizer\.json is not a tokenizer\.json \("):
         scored(tmp_path, record("Recalling", "Anna", ["Anna"]), models=[model])
 
 

@@ -352,7 +352,7 @@ def test_full_as_released_is_cut_by_characters() -> None:
     [
         ({"methods": ["rouge-9"]}, "methods: no extraction method is named 'rouge-9'; did you mean"),
         ({"budgets": [0]}, "budgets: a budget is 0; expected at least 1 token"),
-        ({"criteria": ["style"]}, "criteria[0]: 'style' is no criterion that has a prompt here"),
+        ({"criteria": ["style"]}, "criteria[0]: 'style' is not a criterion that has a prompt here"),
         ({"raters": [{"model": "offline/rater", "samples": 3}]}, "samples above 1 at temperature 0 are one answer"),
         ({"metrics": ["bleurt"]}, "no metric is named 'bleurt'"),
         ({"methods": [], "full": []}, "name at least one"),

@@ -142,7 +142,7 @@ def test_a_service_that_fails_is_a_failure_of_its_stage(base: str, tmp_path: Pat
     with pytest.raises(Exception, match="SIMULATED_API_KEY"):
         api.specs.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
     for head, model, needed in (("embed", "openai/no-such", "input_per_mtok"), ("rerank", "cohere/no-such", "per_search")):
-        with pytest.raises(SpecError, match=f"'{model}' has no known price; write price: {{{needed}: ...}} beside it"):
+        with pytest.raises(SpecError, match=f"'{model}' has no known price; add price: {{{needed}: ...}}"):
             api.specs.retrieve({**fields(base), "retrievers": [{head: model}]}, store=str(tmp_path / "store"))
     two = [{"embed": "openai/e", "price": {"input_per_mtok": price}, "name": f"e{price}"} for price in (1, 2)]
     with pytest.raises(SpecError, match="'openai/e' has two different settings"):

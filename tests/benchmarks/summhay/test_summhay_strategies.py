@@ -79,7 +79,7 @@ def test_answers_made_elsewhere_are_judged_and_a_missing_one_is_a_failure(tmp_pa
         ('{"query_id": "q"}', "mine.jsonl:1: text: expected text, found null"),
         (
             '{"query_id": "q", "text": "a"}\n\n{"query_id": "q", "text": "b"}',
-            "mine.jsonl:3: query_id: 'q' stands on an earlier line",
+            "mine.jsonl:3: query_id: 'q' is on an earlier line",
         ),
     ],
 )

@@ -343,7 +343,7 @@ def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> byte
 
     folder = inputs.path(documents) if documents else None
     if folder is not None and not folder.is_dir():
-        raise SpecError(f"spec: documents: {documents!r} is no folder; give the folder of the documents that nuggets refer to")
+        raise SpecError(f"spec: documents: {documents!r} is not a folder; give the folder of the documents that nuggets refer to")
     sources, unread = ([], []) if folder is None else read_folder(folder)
     haystack = read_nuggets(content, entry, [(one.document_id, one.text) for one in sources])
     lost = [f"{one.document_id}: {one.message}" for one in unread]
@@ -378,7 +378,7 @@ def expand_entries(spec: S, inputs: Inputs) -> S:
         made = _of_hub(hub_entries, entry) if entry.startswith(HUB) else [entry]
         if entry.endswith(_SPECS):
             if inputs.store is None:
-                raise SpecError(f"spec: haystacks: what {entry!r} makes lies in a store; give the store")
+                raise SpecError(f"spec: haystacks: what {entry!r} makes is in a store; give the store")
             path = inputs.path(entry)
             maker = Benchmark.load(path, inputs)
             made_in: Callable[[Store, str], list[str]] | None = getattr(maker, "entries", None)

@@ -159,7 +159,7 @@ def read_labels(path: Path) -> Labels:
 def _label(where: str, said: Mapping[str, str]) -> Label:
     cell, _, insight = said["row"].partition("/")
     if not cell or not insight:
-        raise UserError(f"{where}, column row: {said['row']!r:.60} is no id; leave the ids as written")
+        raise UserError(f"{where}, column row: {said['row']!r:.60} is not an id; leave the ids as written")
     try:
         chance = float(said["chance"].replace(",", "."))
     except ValueError:
@@ -220,7 +220,7 @@ def label_pairs(run: RunStore, labels: Labels, metadata: Sequence[HaystackMetada
                 pairs[row.judge, summary.system].append((pair, both, n_judged[row.judge]))
     if strange := [label for label in labels.rows if (label.cell_id, label.insight_id) not in seen]:
         raise UserError(
-            f"the sheet: row {strange[0].cell_id}/{strange[0].insight_id} is no judgment of {run.run_id}; give its sheet"
+            f"the sheet: row {strange[0].cell_id}/{strange[0].insight_id} is not a judgment of {run.run_id}; give its sheet"
         )
     return pairs
 
