@@ -391,8 +391,8 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
 def _clauses(text: str) -> Iterator[tuple[str, bool]]:
     """The clauses of a text, each with whether it says what the documents are about instead.
 
-    Such a clause may go on after "and", and may concede something before an absence: "Although a rail broke, nobody is named",
-    "The text says that a rail broke, but names nobody".
+    Such a clause may continue after "and". It may also concede something before an absence: "Although a rail broke, nobody
+    is named", "The text says that a rail broke, but names nobody".
     """
     patterns = _patterns()
     absence, instead = patterns.absence, patterns.instead

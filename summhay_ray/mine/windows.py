@@ -24,8 +24,8 @@ FRAME, SLOT = 0.75, 3
 differences of at most this many consecutive words are compared."""
 SAID, MOSTLY_SAID = 0.35, 0.75
 """Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
-what is said about it. The second where two documents are enough, as two often share a frame by chance, and where a lower score is
-enough because the window has the statement's numbers."""
+what is said about it. The second applies if two documents are enough, since two often share a frame by chance, and if a lower
+score is enough because the window has the statement's numbers."""
 SURE, SURELY = 0.43, 3
 """The share, numbers aside, in at least this number of documents."""
 WHOLE = 5
