@@ -65,8 +65,7 @@ class Benchmark(Workload[S]):
     def _local_models(self) -> Mapping[str, LocalModel]:
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
-    def results(self, tables: RunTables) -> Results:
-        return engine.compute_results(self, tables)
+    results = engine.compute_results
 
     def samples(self, run: RunStore, judge: str = "") -> Samples:
         return engine.item_samples(self, run)

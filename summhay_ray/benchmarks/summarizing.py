@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray import plugins, summarize
-from summhay_ray.benchmark import Model, ModelSpec, RawAnswer, Request, RunModels, Text
+from summhay_ray.benchmark import Model, ModelSpec, RawAnswer, Request, Text
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.plugins import STOPS, error_line, planning
@@ -64,8 +64,7 @@ class SummarizerSpec(ModelSpec):
                 raise ValueError("reduce: takes no prompt and no answers; name a model")
         return self
 
-    def semantic(self) -> dict[str, Any]:
-        return {name: value for name, value in super().semantic().items() if name != REDUCE}
+    APART: ClassVar[frozenset[str]] = ModelSpec.APART | {REDUCE}
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -169,21 +168,11 @@ def check_strategy(strategy: str | Mapping[str, Any]) -> None:
         summarize.make_summarizer(strategy)
 
 
-def reducer_of(models: RunModels, entry: SummarizerSpec) -> summarize.Reducer | None:
-    """The model that merges the summarizer's summaries; None if it is the summarizer's own."""
-    return summarize.Reducer(entry.reduce.model, models.sampling(entry.reduce)) if entry.reduce else None
-
-
-def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
-    """The identity of that model; empty without one, so that the ids of earlier runs remain valid."""
-    return {REDUCE: {**entry.reduce.semantic(), **models.revision(entry.reduce.model)}} if entry.reduce else {}
-
-
-async def guard(error_class: str, name: str, work: Callable[[], Awaitable[Any]], planned: bool = False) -> Any:
-    """The result of `work`, which calls the strategy or judge `name`; a Failed of class `error_class` if it raises, since it may
-    be user-defined. While planning (`planned`), its exceptions become Unplannable."""
+async def guard(error_class: str, work: Callable[[], Awaitable[Any]], planned: str = "") -> Any:
+    """The result of `work`, which calls a strategy or a judge; a Failed of class `error_class` if it raises, since it may be
+    user-defined. `planned`: its name, while planning: its exceptions then become Unplannable."""
     if planned:
-        with planning(name):
+        with planning(planned):
             return await work()
     try:
         return await work()

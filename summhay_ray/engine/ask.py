@@ -238,9 +238,10 @@ class Ask:
     def _send(
         self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
     ) -> Awaitable[Outcome[RawAnswer]]:
-        request, none = self.known(request, stage)
-        if none is not None:
-            return Ready(none)
+        if request.model in self.workload.models.given_answers:
+            request, none = self.with_query(request, stage)
+            if none is not None:
+                return Ready(none)
         assert self.complete is not None, "planning makes no call"
         keep = functools.partial(self._keep, request)
         if self.parking is not None:
@@ -255,14 +256,12 @@ class Ask:
             self.raw[raw.key] = replace(raw, text=raw.text[:n_letters]) if request.inputs else raw
         return outcome
 
-    def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
-        """The request and a failure or None. The request gets a `query_id` to look up if its model's answers come from a file. It
-        is a failure to ask such a model several different questions about one item in one stage."""
-        given = self.workload.models.given_answers.get(request.model)
-        if given is None:
-            return request, None
+    def with_query(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
+        """A request to a model whose answers come from a file, with the `query_id` to look up, and a failure or None. It is a
+        failure to ask such a model several different questions about one item in one stage."""
         if self._asked.setdefault((request.model, stage), request.messages) != request.messages:
-            message = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
+            file = self.workload.models.given_answers[request.model].file
+            message = f"{file} holds one text for each query, and stage {stage!r} asks several questions about it"
             return request, Failed("several_questions", message)
         first = next(asked_stage for model, asked_stage in self._asked if model == request.model)
         query = self.workload.query_of(self.item)

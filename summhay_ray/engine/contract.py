@@ -115,7 +115,7 @@ class Workload(Generic[S]):
     def __init__(self, spec: S, inputs: Inputs) -> None:
         self.spec = spec
         self.inputs = inputs
-        settings = functools.cache(lambda: spec.settings_of(self.asked_models()))
+        settings = functools.cache(lambda: spec.settings_of(spec.model_entries()))
         self.models = RunModels(spec, inputs, self._local_models, settings)
         if not inputs.settled:
             # Reads the files of answers now, since their content is part of the run's identity.
@@ -123,10 +123,6 @@ class Workload(Generic[S]):
 
     def _local_models(self) -> Mapping[str, LocalModel]:
         return {}
-
-    def asked_models(self) -> Sequence[ModelSpec]:
-        """The entries of the models that the run may ask."""
-        return self.spec.model_entries()
 
     # --- identity and record -------------------------------------------------------------------------------------------
 

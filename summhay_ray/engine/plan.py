@@ -213,9 +213,10 @@ class CountingAsk(Ask):
     def _send(
         self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
     ) -> Awaitable[Outcome[RawAnswer]]:
-        request, none = self.known(request, stage)
-        if none is not None:
-            return Ready(none)
+        if request.model in self.workload.models.given_answers:
+            request, none = self.with_query(request, stage)
+            if none is not None:
+                return Ready(none)
         planner, after = self._planner, tuple(self._guesses)
         self.guessed_on |= bool(after)
         # Until an answer is guessed, all sizes ask the same questions, so each of these is counted once, for all sizes.

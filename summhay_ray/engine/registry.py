@@ -31,26 +31,22 @@ BUILT_IN = "summhay_ray.benchmarks"
 
 def kinds() -> dict[str, str]:
     """Kind -> module:Class, for all benchmarks that are installed here."""
-    return {**{entry.name: entry.value for entry in entry_points(group=GROUP)}, **built_in()}
-
-
-def built_in() -> Mapping[str, str]:
-    """Kind -> module:Class, for the benchmarks of this package. Entry points cannot take their names."""
-    named: Mapping[str, str] = importlib.import_module(BUILT_IN).KINDS
-    return named
+    # Entry points cannot take the names of this package's benchmarks.
+    return {**{entry.name: entry.value for entry in entry_points(group=GROUP)}, **importlib.import_module(BUILT_IN).KINDS}
 
 
 def find(kind: str) -> type[Workload[Any]]:
     """The benchmark of a kind. Raises UnknownName, SpecError."""
     # Try the built-in ones first: finding others reads the metadata of every installed package.
-    path = built_in().get(kind) or kinds().get(kind)
+    built_in: Mapping[str, str] = importlib.import_module(BUILT_IN).KINDS
+    path = built_in.get(kind) or kinds().get(kind)
     if not path and ":" not in kind:
         raise UnknownName(f"{unknown('kind of benchmark', kind, kinds())}; one of your own is module:Class")
     with own_code(f"{path!r} cannot be imported", "install its package again"):
         benchmark = load_installed(path) if path else load(kind)
     if not isinstance(benchmark, type) or not issubclass(benchmark, Workload):
         raise SpecError(f"kind: {path or kind!r} is not a benchmark; write a class of summhay_ray.benchmark.Benchmark")
-    if kind not in built_in():
+    if kind not in built_in:
         _check_class(benchmark, f"kind {kind!r}")
     return benchmark
 
@@ -78,7 +74,8 @@ def load_workload(
         where = str(spec)
     changes = list(overrides)
     with own_code_allowed(not untrusted):
-        fields = apply_overrides(fields, [one for one in changes if one.startswith("kind=")])
+        if kinds_given := [one for one in changes if one.startswith("kind=")]:
+            fields = apply_overrides(fields, kinds_given)
         try:
             kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
         except UserError as error:

@@ -35,13 +35,6 @@ class ReleasedFile:
     warnings: tuple[str, ...] = ()
 
     @property
-    def by_grammar(self) -> bool:
-        """Whether the source says that its documents were written by `offline/writer`."""
-        metadata = self.raw.get("topic_metadata")
-        synthesis = metadata.get("synthesis") if isinstance(metadata, dict) else None
-        return isinstance(synthesis, dict) and synthesis.get("offline_writer") is True
-
-    @property
     def retrievers(self) -> tuple[str, ...]:
         """The names of the retrievers whose scores the file stores, and of the release's retrievers."""
         stored = {name for by_retriever in self.haystack.released_scores.values() for name in by_retriever}

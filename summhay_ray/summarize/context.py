@@ -37,20 +37,18 @@ class ContextPlan:
     whole: bool = False
     """Whether the ranking is the haystack itself (`Retriever.whole`)."""
 
-    def __post_init__(self) -> None:
-        if self.token_budget is not None and self.token_budget < 1:
-            raise ValueError(f"token_budget is {self.token_budget}; give at least 1 token, or null for no limit")
-        if not self.whole and self.ordering != "given":
-            raise ValueError(f"retriever {self.retriever!r} keeps its order and takes no ordering {self.ordering!r}; use 'given'")
-
 
 def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: ContextPlan) -> Context:
     """The context of one query. `ranked`: document numbers in ranking order.
 
     Documents are taken while the total is below the budget. The last document may exceed it: `last_tokens` is then the number of
     its tokens within the budget; it is None if nothing is cut. Raises ValueError if `ranked` repeats a document or has an unknown
-    number.
+    number, and for a plan that cannot be carried out.
     """
+    if plan.token_budget is not None and plan.token_budget < 1:
+        raise ValueError(f"token_budget is {plan.token_budget}; give at least 1 token, or null for no limit")
+    if not plan.whole and plan.ordering != "given":
+        raise ValueError(f"retriever {plan.retriever!r} keeps its order and takes no ordering {plan.ordering!r}; use 'given'")
     texts = {document.number: document.text for document in haystack.documents}
     if unknown := set(ranked).difference(texts):
         raise ValueError(f"retriever {plan.retriever!r} ranks document {min(unknown)}; {haystack.name!r} has no such number")

@@ -137,7 +137,7 @@ def test_a_ranking_that_cannot_be_is_refused(ranked: list[int], message: str) ->
 
 def test_an_ordering_is_for_whole_haystacks_only() -> None:
     with pytest.raises(ValueError, match="'bm25' keeps its order and takes no ordering 'top'"):
-        ContextPlan("bm25", "top", 15_000)
+        assemble(haystack_of("a", "b"), "s", [1, 2], ContextPlan("bm25", "top", 15_000))
 
 
 @pytest.mark.parametrize("retriever", ["oracle", "keywords", "rerank3", "vector"])

@@ -79,6 +79,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         self._known = read_judges(spec, prompts, keys, self.models.revision)
         if spec.held_out and len({summary.topic for summary in self._summaries}) < 2:
             raise SpecError(f"{spec.file} has only one topic; --held-out fits offline on the others: leave it out")
+        self.models.settings = functools.cache(lambda: spec.settings_of(self._asked_models()))
         self._measure = Measure(self._summaries, spec.file.rpartition("/")[2], spec.held_out)
 
     def identity(self) -> Any:
@@ -93,7 +94,8 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         asked = semantic_hash([item.id for item in self.items()])
         return {"kind": self.kind, "file": self.inputs.digests[self.spec.file], "judges": judges, "asked": asked}
 
-    def asked_models(self) -> Sequence[benchmark.ModelSpec]:
+    def _asked_models(self) -> Sequence[benchmark.ModelSpec]:
+        """The entries of the models that the run may ask."""
         leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]
         entries = [self._known.asked(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
         entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
@@ -170,7 +172,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         insights = [summary.insights[place] for place in places]
         verdicts = functools.partial(outcomes_of, entry.strategy, insights, summary.bullets, settings, known)
         judged: dict[int, Outcome[Verdict]] = {}
-        answered = one_each(await guard("judge_error", entry.strategy, verdicts, planning), len(places))
+        answered = one_each(await guard("judge_error", verdicts, entry.strategy if planning else ""), len(places))
         for place, outcome in zip(places, answered, strict=True):
             if isinstance(outcome, Answer):
                 verdict = usable_verdict(outcome.value, len(summary.bullets))

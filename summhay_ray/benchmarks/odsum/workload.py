@@ -28,7 +28,7 @@ from summhay_ray.local_models import check_model
 from summhay_ray.outcome import Answer
 from summhay_ray.plugins import UnknownName
 from summhay_ray.records import CitedAnswer, CitedAnswers, Subtopic
-from summhay_ray.summarize import Shown, Task, make_summarizer
+from summhay_ray.summarize import Reducer, Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens, semantic_hash, sentences
 
 _WORD = "word "
@@ -129,7 +129,9 @@ class Odsum(OnCollection[OdsumSpec]):
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
         own |= {"prompt": self._prompts.get(summarizer.prompt or "", ""), **self.models.revision(summarizer.model)}
-        return {**own, **summarizing.reduce_identity(self.models, summarizer)}
+        if (merger := summarizer.reduce) is not None:
+            own[summarizing.REDUCE] = {**merger.semantic(), **self.models.revision(merger.model)}
+        return own
 
     # --- items ---------------------------------------------------------------------------------------------------------
 
@@ -245,9 +247,8 @@ class Odsum(OnCollection[OdsumSpec]):
             task = self._task(item, spec, numbers)
             answer = await summarizing.guard(
                 "strategy_error",
-                spec.strategy_label,
                 lambda: make_summarizer(spec.strategy).summarize(task, bare),
-                ask.planning,
+                spec.strategy_label if ask.planning else "",
             )
             outcome = summarizing.read_summary(answer)
         if not isinstance(outcome, Answer):
@@ -282,7 +283,7 @@ class Odsum(OnCollection[OdsumSpec]):
             model=spec.model,
             prompt=self._prompts.get(spec.prompt or "", ""),
             sampling=self.models.sampling(spec),
-            reducer=summarizing.reducer_of(self.models, spec),
+            reducer=Reducer(spec.reduce.model, self.models.sampling(spec.reduce)) if spec.reduce else None,
             token_budget=self.spec.token_budget,
             form="answer",
             n_words=self.spec.words,

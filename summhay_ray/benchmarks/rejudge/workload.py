@@ -137,7 +137,11 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         }
 
     def items(self) -> Iterator[benchmark.Item]:
-        insights = self.judged.haystacks.insight_counts()
+        insights = {
+            (haystack.haystack_id, subtopic.subtopic_id): n
+            for haystack in self.judged.haystacks.metadata
+            for subtopic, n in zip(haystack.subtopics, haystack.n_insights, strict=True)
+        }
         for part in self.judged.slices:
             place = json.dumps([part.low, part.high])
             for cell in part.cells:

@@ -38,7 +38,7 @@ from summhay_ray.benchmarks.retrieval.retrieval_run import (
     write_beir,
     write_trec,
 )
-from summhay_ray.benchmarks.retrieval.retrievers import UNORDERED, Retrievers, missing_scores, no_ranking
+from summhay_ray.benchmarks.retrieval.retrievers import UNORDERED, NothingFound, Retrievers, missing_scores, no_ranking
 from summhay_ray.benchmarks.retrieval.stored_models import NotComputed, StoredModels
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Corpora",
     "Entry",
     "NotComputed",
+    "NothingFound",
     "RetrievalFields",
     "Retrieved",
     "RetrieverEntry",

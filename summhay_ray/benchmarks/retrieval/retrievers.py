@@ -115,13 +115,9 @@ class Retrievers(dict[str, str | Entry]):
                 raise
             return found, missing
 
-    def check_found(self, retriever: str, query_id: str, ranking: Sequence[Ranked]) -> None:
-        """Raises NothingFound for an empty ranking, unless the retriever is `none`: the model would see no document."""
-        if not ranking and (why := self.nothing_found(retriever, query_id)):
-            raise NothingFound(why)
-
     def nothing_found(self, retriever: str, query_id: str) -> str:
-        """Why an empty ranking is the retriever's failure; empty for `none`, whose rankings are always empty."""
+        """Why an empty ranking is the retriever's failure: the model would see no document. Empty for `none`, whose rankings are
+        always empty."""
         if isinstance(self.retriever(retriever), retrieve.Nothing):
             return ""
         mend = "let it return its nearest documents, or name `none` to show none"
@@ -139,7 +135,8 @@ class Retrievers(dict[str, str | Entry]):
                 ranking = await self._service_ranking(ask, corpus, retriever, query)
             except service_models.LengthChanged:
                 ranking = await self._service_ranking(ask, corpus, retriever, query)
-            self.check_found(retriever, query.query_id, ranking)
+            if not ranking and (why := self.nothing_found(retriever, query.query_id)):
+                raise NothingFound(why)
             return ranking
         # A retriever that calls a service may contain a user-defined retriever, which may raise anything.
         except BaseException as error:

@@ -201,10 +201,7 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
         """Every model of the spec, summarizers first."""
         return [*self.summarizers, *self.parts(), *services(self.retrievers).values()]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _crossed(cls, fields: Any) -> Any:
-        return cross_strategies(fields)
+    _crossed = model_validator(mode="before")(cross_strategies)
 
     @model_validator(mode="after")
     def _names_differ(self) -> SummhaySpec:

@@ -67,12 +67,14 @@ def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
 class Summaries(OfHaystacks[S]):
     """A run of summaries of haystacks, made here or imported."""
 
+    grid: Grid | None = None
+    """The cells of a run that is made here."""
+
     def score(self, tables: benchmark.RunTables) -> ScoreResult:
         """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, also those by later judges."""
         options = tables.options
         labels = read_labels(Path(options.labels)) if options.labels else None
-        grid = self.grid if isinstance(self, SummHay) else None
-        return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels, grid=grid)
+        return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels, grid=self.grid)
 
     def report(self, scores: ScoreResult) -> Sequence[benchmark.Section]:
         """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""
@@ -90,8 +92,8 @@ class Summaries(OfHaystacks[S]):
         return scores.details()
 
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
-        """See `Workload`. Adds the limits of confidence in mined haystacks, warnings about all haystacks, and whether their
-        prose comes from templates or a model."""
+        """See `Workload`. Adds the limits of confidence in mined haystacks, warnings about all haystacks, whether their prose
+        comes from templates or a model, queries in which word retrievers find nothing, and texts that models do not read."""
         results = super().results(tables)
         metadata: Sequence[HaystackMetadata] = results.scores.metadata
         n = sum(haystack.by_grammar for haystack in metadata)
@@ -102,6 +104,9 @@ class Summaries(OfHaystacks[S]):
             *(warning for haystack in metadata for warning in haystack.warnings),
             *_unread_citations(tables.run, tables.options.compat),
         ]
+        if self.grid is not None:
+            warnings += self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
+            warnings += retrieval.cut_warnings(tables.run)
         judge = judge_of_record(tables.run, tables.options.judge)
         compared = scores_of_record(results.scores, tables.options.judge) if tables.options.whole else None
         return replace(results, warnings=tuple(warnings), notes=notes, judge=judge, compared=compared)
@@ -166,6 +171,7 @@ class SummHay(Summaries[SummhaySpec]):
     tables = (*TABLES, retrieval.CUT_TEXTS)
     counted = benchmark.Counted("cells", "judgments")
     record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, retrieval.UNORDERED: list[str] | None}
+    grid: Grid
 
     def __init__(self, spec: SummhaySpec, inputs: benchmark.Inputs) -> None:
         super().__init__(retrieval.with_retrievers(expand_entries(spec, inputs), inputs), inputs)
@@ -290,19 +296,13 @@ class SummHay(Summaries[SummhaySpec]):
         bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
         return "\n".join(bullets)
 
-    def results(self, tables: benchmark.RunTables) -> benchmark.Results:
-        """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
-        scored = super().results(tables)
-        unmatched = self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
-        return replace(scored, warnings=(*scored.warnings, *unmatched, *retrieval.cut_warnings(tables.run)))
-
     def record(self, store: benchmark.Store) -> dict[str, Any]:
         """See `Workload`: enough to rebuild the grid without the spec's files."""
         given = [answers.file for answers in self.models.given_answers.values()]
         return {
             "spec": self.spec.model_dump(mode="json"),
             **self.grid.entries.record_fields(),
-            **self.grid.haystacks.recorded(store),
+            **self.grid.haystacks.keep(store),
             "inputs": self.inputs.keep(store, retrieval.files(self.spec.retrievers)),
             "answers": {file: store.put_object(INPUT, self.inputs.read(file)) for file in given},
             retrieval.UNORDERED: sorted(self.grid.retrievers.unordered),

@@ -81,9 +81,9 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
     return ""
 
 
-def endpoint_flaw(endpoint_url: str | None) -> str:
+def endpoint_flaw(endpoint_url: str) -> str:
     """What is wrong with the URL of the store's S3 service, in one line; empty if nothing is."""
-    if endpoint_url is None or (_URL.match(endpoint_url) and _plain_url(endpoint_url)):
+    if _URL.match(endpoint_url) and _plain_url(endpoint_url):
         return ""
     return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
 

@@ -34,9 +34,6 @@ CODE = "code"
 """The field of a run's record with the user's own code: module:Class -> sha256 (hex) of the module."""
 
 
-MANY = 50
-"""At least this many inputs are read by the cluster, if the run uses one."""
-
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -110,10 +107,6 @@ class Inputs:
             raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
         return content
 
-    def mapped(self, n: int) -> Mapped | None:
-        """A function that applies another one to `n` inputs on the run's cluster; None if this process should apply it."""
-        return self.on_cluster if n >= MANY else None
-
     def give(self, entry: str, content: bytes) -> None:
         """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""
         self._given[entry] = content
@@ -128,6 +121,8 @@ class Inputs:
 
         A stored run has it in its record, so that reading a run imports none of the user's code.
         """
+        if ":" not in name:
+            return ""
         if self.record is None:
             return code_identity(name)
         known: Mapping[str, str] = self.record.get(CODE, {})

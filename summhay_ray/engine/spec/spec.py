@@ -60,9 +60,9 @@ class Strict(BaseModel):
         return [name for name in fields if name not in self.LATER or getattr(self, name) != fields[name].default]
 
     @classmethod
-    def parse(cls, fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Self:
+    def parse(cls, fields: Mapping[str, Any], where: str, overrides: Sequence[str] = ()) -> Self:
         """The fields, changed by the `a.b=c` overrides, as an instance. Raises SpecError, naming the field and `where`."""
-        changed = apply_overrides(fields, overrides)
+        changed = apply_overrides(fields, overrides) if overrides else fields
         if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
             raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
         try:
@@ -177,6 +177,8 @@ class ModelSpec(Reach):
     """A model, its sampling parameters, and how it is reached."""
 
     LATER = frozenset({REVISION, "answers"})
+    APART: ClassVar[frozenset[str]] = frozenset(Reach.model_fields)
+    """Fields that are not in `semantic`."""
     PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
     """The price fields that the model needs, for messages."""
     TASK: ClassVar[Task] = "chat"
@@ -241,8 +243,8 @@ class ModelSpec(Reach):
         return {**{name: value for name, value in fixed.items() if value is not None}, **known, **self.extra}
 
     def semantic(self) -> dict[str, Any]:
-        """The fields that belong to the identity, as JSON: all but those of `Reach`."""
-        return self.model_dump(mode="json", include=set(self.identifying()) - set(Reach.model_fields))
+        """The fields that belong to the identity, as JSON: all but those of `APART`."""
+        return self.model_dump(mode="json", include=set(self.identifying()) - self.APART)
 
 
 class LimitsSpec(Strict):
@@ -412,7 +414,7 @@ class Spec(Strict):
                 raise SpecError(
                     f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}"
                 )
-        if wrong := endpoint_flaw(self.endpoint_url):
+        if self.endpoint_url is not None and (wrong := endpoint_flaw(self.endpoint_url)):
             raise SpecError(f"{where}: {wrong}")
         try:
             known = [model.model for model in self.model_entries()]

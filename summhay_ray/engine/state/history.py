@@ -337,4 +337,6 @@ def stored_warnings(
         for model, n in sorted(counted.iter_rows())
         if n
     )
-    return (*short, *other_origins(origins_in(answers), origins), *zeros)
+    # Models in this process have no origin.
+    others = other_origins(origins_in(answers), origins) if origins else ()
+    return (*short, *others, *zeros)

@@ -18,7 +18,7 @@ from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, Item, ModelSpec, RunModels, RunStore, Spec, Stage
 from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.retrieval import Retrievers
-from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, check_strategy, reduce_identity, strategy_name
+from summhay_ray.benchmarks.summarizing import INPUT, REDUCE, SummarizerSpec, check_strategy, strategy_name
 from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, HaystackMetadata, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.sources import haystacks_of
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, SummhaySpec, try_judge
@@ -73,7 +73,9 @@ class Entries:
             from summhay_ray.citations import SUPPORT_REVISION
 
             own["support_judge"] = SUPPORT_REVISION
-        return {**own, **reduce_identity(self.models, model)} if isinstance(model, SummarizerSpec) else own
+        if isinstance(model, SummarizerSpec) and model.reduce is not None:
+            own[REDUCE] = {**model.reduce.semantic(), **self.models.revision(model.reduce.model)}
+        return own
 
     def record_fields(self) -> dict[str, Any]:
         """The fields of a run's record: the prompts, and the label and identity of every judge. The identity is the sha256 (hex)
@@ -257,15 +259,14 @@ class Grid:
         adjacent."""
         ways = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
         units = (
-            Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
+            (Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering), n_insights * len(self.spec.judges))
             for haystack in self.haystacks.metadata
             for retriever, ordering in ways
-            for subtopic in haystack.subtopics
+            for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
         )
-        n_insights = self.haystacks.insight_counts()
         summarizers = [(summarizer.label, self.entries.semantic(summarizer)) for summarizer in self.spec.summarizers]
         named, known = functools.cache(self.named), functools.cache(self.retrievers.identity)
-        for unit in units:
+        for unit, size in units:
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if unit.retriever in self.retrievers.unordered else ""
             content = {
                 "haystack_id": unit.haystack_id,
@@ -277,7 +278,6 @@ class Grid:
             }
             place = (unit.haystack_id, unit.subtopic_id, unit.retriever, unit.ordering)
             source = "/".join(place)
-            size = n_insights[unit.haystack_id, unit.subtopic_id] * len(self.spec.judges)
             for index, (label, semantic) in enumerate(summarizers):
                 system, first = self.systems[unit.retriever, unit.ordering, index], ""
                 for repeat in range(self.spec.repeats):

@@ -130,9 +130,8 @@ async def _judge(
             given = part.strategy, some, summary.bullets, settings, ask_model
             verdicts = await guard(
                 "judge_error",
-                part.strategy,
                 lambda: judging.outcomes_of(*given) if extract is None else judge_by_extract(*given, extract),
-                ask.planning,
+                part.strategy if ask.planning else "",
             )
             return one_each(verdicts, len(some))
 

@@ -246,7 +246,7 @@ class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
         return {
             "spec": spec.model_dump(mode="json"),
             "inputs": self.inputs.keep(store, named),
-            **self.haystacks.recorded(store),
+            **self.haystacks.keep(store),
             retrieval.UNORDERED: sorted(self.retrievers.unordered),
             NOTES: self.corpora.notes(),
         }

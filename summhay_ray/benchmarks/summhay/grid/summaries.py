@@ -10,8 +10,8 @@ from dataclasses import asdict, replace
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Prepared, Rows
-from summhay_ray.benchmarks.retrieval import no_ranking
-from summhay_ray.benchmarks.summarizing import guard, read_summary, reducer_of
+from summhay_ray.benchmarks.retrieval import NothingFound, no_ranking
+from summhay_ray.benchmarks.summarizing import guard, read_summary
 from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, Unit
 from summhay_ray.benchmarks.summhay.grid.judgments import Truth, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
@@ -19,13 +19,10 @@ from summhay_ray.haystack import system_key
 from summhay_ray.metrics import by_number, extract_citations, ids_of
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.records import Context, Haystack, Ranking, Summary
-from summhay_ray.summarize import ContextPlan, Task, assemble, bullets_of, make_summarizer, shown_documents
+from summhay_ray.summarize import ContextPlan, Reducer, Task, assemble, bullets_of, make_summarizer, shown_documents
 
 TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
-
-Ranker = Callable[[str, str, str], Sequence[retrieve.Ranked]]
-"""(haystack_id, subtopic_id, retriever) -> the ranking. Raises LookupError if the haystack lacks data the retriever needs."""
 
 
 class Contexts:
@@ -33,16 +30,24 @@ class Contexts:
 
     def __init__(self, grid: Grid) -> None:
         self._grid, self._retrievers, self._haystacks = grid, grid.retrievers, grid.haystacks
-        self._ranked = self._ranker(grid.retrievers.rankings)
-        self._planned = self._ranker(grid.retrievers.planned_rankings)
+        self._ranked = functools.lru_cache(maxsize=64)(self._rank)
         self._computed: set[tuple[str, str]] = set()
 
     def prepare(self, unit: Unit, planned: bool = False) -> Prepared:
         """The ranking and the context of a unit. For a retriever that calls a service, `ask_context` makes both, and this
         computes only what local models contribute. `planned`: a context of the real length, without vectors."""
         if unit.retriever not in self._retrievers.asking:
+            # Retrievers that only rank in batches rank a haystack's queries together.
             context, rankings, problem = make_context(
-                self._grid, self._haystacks[unit.haystack_id], unit, self._planned if planned else self._ranked
+                self._grid,
+                self._haystacks[unit.haystack_id],
+                unit,
+                lambda: self._ranked(
+                    unit.haystack_id,
+                    unit.retriever,
+                    unit.subtopic_id if hasattr(self._retrievers.retriever(unit.retriever), "rank") else None,
+                    planned,
+                )[unit.subtopic_id],
             )
             if context is None:
                 return Prepared(problem=problem, stage="context")
@@ -58,24 +63,14 @@ class Contexts:
             return Prepared(problem=no_ranking(error), stage="context")
         return Prepared()
 
-    def _ranker(self, rankings: Callable[..., Sequence[Sequence[retrieve.Ranked]]]) -> Ranker:
-        """A cached function that ranks one query. Retrievers that only rank in batches rank a haystack's queries together."""
-
-        def rank(haystack_id: str, subtopic_id: str, retriever: str) -> Sequence[retrieve.Ranked]:
-            corpus = retrieve.corpus_of(self._haystacks[haystack_id])
-            (ranking,) = rankings(corpus, retriever, [query for query in corpus.queries if query.query_id == subtopic_id])
-            return ranking
-
-        def rank_all(haystack_id: str, retriever: str) -> Mapping[str, Sequence[retrieve.Ranked]]:
-            corpus = retrieve.corpus_of(self._haystacks[haystack_id])
-            return dict(zip((query.query_id for query in corpus.queries), rankings(corpus, retriever), strict=True))
-
-        singly, at_once = functools.lru_cache(maxsize=64)(rank), functools.lru_cache(maxsize=16)(rank_all)
-        return lambda haystack_id, subtopic_id, retriever: (
-            singly(haystack_id, subtopic_id, retriever)
-            if hasattr(self._retrievers.retriever(retriever), "rank")
-            else at_once(haystack_id, retriever)[subtopic_id]
-        )
+    def _rank(
+        self, haystack_id: str, retriever: str, subtopic_id: str | None, planned: bool
+    ) -> Mapping[str, Sequence[retrieve.Ranked]]:
+        """Query -> its ranking, for one query of a haystack or for all of them."""
+        corpus = retrieve.corpus_of(self._haystacks[haystack_id])
+        queries = [query for query in corpus.queries if subtopic_id is None or query.query_id == subtopic_id]
+        rankings = self._retrievers.planned_rankings if planned else self._retrievers.rankings
+        return dict(zip((query.query_id for query in queries), rankings(corpus, retriever, queries), strict=True))
 
     async def ask_context(self, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
         """The context of a unit whose retriever calls a service, and its rows; None if it failed: `ask` records the failure."""
@@ -85,7 +80,7 @@ class Contexts:
         ranking = await self._retrievers.ranking_or_failure(ask, corpus, unit.retriever, query, "context")
         if ranking is None:
             return None, {}
-        context, rankings, problem = make_context(self._grid, haystack, unit, lambda *_: ranking)
+        context, rankings, problem = make_context(self._grid, haystack, unit, lambda: ranking)
         if problem is not None:
             ask.fail("context", problem)
         cut = self._retrievers.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
@@ -93,15 +88,17 @@ class Contexts:
 
 
 def make_context(
-    grid: Grid, haystack: Haystack, unit: Unit, ranked: Ranker
+    grid: Grid, haystack: Haystack, unit: Unit, rank: Callable[[], Sequence[retrieve.Ranked]]
 ) -> tuple[Context | None, list[Ranking], Failed | None]:
-    """Rank the documents and assemble the context of a unit.
+    """Rank the documents and assemble the context of a unit. `rank` raises LookupError if the haystack lacks data that the
+    retriever needs.
 
     Returns (context, rows of the ranking, None), or (None, [], failure).
     """
     try:
-        ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)
-        grid.retrievers.check_found(unit.retriever, unit.subtopic_id, ranking)
+        ranking = rank()
+        if not ranking and (why := grid.retrievers.nothing_found(unit.retriever, unit.subtopic_id)):
+            raise NothingFound(why)
         whole = unit.retriever in grid.retrievers.unordered
         plan = ContextPlan(
             retriever=unit.retriever,
@@ -139,9 +136,8 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         task = task_of(grid, cell, haystack, context)
         answer = await guard(
             "strategy_error",
-            spec.strategy_label,
             lambda: make_summarizer(spec.strategy).summarize(task, ask_model),
-            ask.planning,
+            spec.strategy_label if ask.planning else "",
         )
         outcome = read_summary(answer)
     if isinstance(outcome, Answer):
@@ -197,7 +193,7 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         sample=cell.repeat,
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
-        reducer=reducer_of(grid.entries.models, spec),
+        reducer=Reducer(spec.reduce.model, grid.entries.models.sampling(spec.reduce)) if spec.reduce else None,
         # In document order, the whole haystack is the same prompt prefix for all queries.
         shares="documents" if alike and len(haystack.subtopics) > 1 else "prompt" if grid.spec.repeats > 1 else "nothing",
     )

@@ -97,7 +97,7 @@ class HaystackMetadata:
 
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
     """The metadata of the haystack in a source."""
-    haystack = source.haystack
+    haystack, synthesis = source.haystack, (source.raw.get("topic_metadata") or {}).get("synthesis")
     words = NUGGET_WEIGHTS["weighted"]
     importance = {one.insight_id: one.importance if one.importance in words else OTHER for one in haystack.insights}
     weighed = haystack.nuggets or any(one.importance for one in haystack.insights)
@@ -115,7 +115,7 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
         warnings=source.warnings,
         digest=hashlib.sha256(source_bytes(source.raw)).hexdigest(),
         packed=_pack(subtopics, gold, importance if weighed else {}),
-        by_grammar=source.by_grammar,
+        by_grammar=isinstance(synthesis, dict) and synthesis.get("offline_writer") is True,
         facts=facts_of(source.raw),
     )
 

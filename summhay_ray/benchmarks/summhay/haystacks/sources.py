@@ -59,6 +59,8 @@ _LINES = (".jsonl", ".ndjson")
 """File endings of an entry that must be a file of nuggets; a JSON file may be one."""
 READS_AT_ONCE = 8
 """Sources read from the store concurrently."""
+MANY = 50
+"""At least this many sources are read by the cluster, if the run uses one."""
 TOGETHER = 8
 """Sources that one task of a cluster reads, or that are written to the store concurrently."""
 
@@ -122,7 +124,7 @@ class Haystacks(Mapping[str, Haystack]):
     recent: Recent = field(default_factory=Recent)
     """Keeps the haystacks that are loaded, and may have some already."""
     mapped: Callable[..., Iterator[Any]] | None = None
-    """See `Inputs.mapped`."""
+    """See `Inputs.on_cluster`; None if this process reads and writes the sources."""
     _kept_in: str = field(default="", init=False)
     _load: threading.Lock = field(default_factory=threading.Lock, init=False)
     _thread: ThreadPoolExecutor | None = field(default=None, init=False)
@@ -131,14 +133,6 @@ class Haystacks(Mapping[str, Haystack]):
     def metadata(self) -> Sequence[HaystackMetadata]:
         """The metadata of each haystack, read on first use: the workers of a run use none."""
         return self.read_metadata()
-
-    def insight_counts(self) -> dict[tuple[str, str], int]:
-        """(haystack_id, subtopic_id) -> the number of the subtopic's insights."""
-        return {
-            (one.haystack_id, subtopic.subtopic_id): n
-            for one in self.metadata
-            for subtopic, n in zip(one.subtopics, one.n_insights, strict=True)
-        }
 
     def __getitem__(self, haystack_id: str) -> Haystack:
         return self.file(haystack_id).haystack
@@ -172,28 +166,23 @@ class Haystacks(Mapping[str, Haystack]):
             source = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
         return source.haystack
 
-    def keep(self, store: Store) -> None:
-        """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
-        its metadata was made."""
-        if self._kept_in == store.files.uri:
-            return
-        there = set(store.files.names("objects/haystack"))
-        absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
-        blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
-        read = ([(one.digest, *self.read(one.haystack_id)) for one in block] for block in blocks)
-        if self.mapped is None:
-            for block in read:
-                _put(store, block)
-        else:
-            uri = store.files.uri
-            for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
-                continue
-        self.read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
-        self._kept_in = store.files.uri
-
-    def recorded(self, store: Store) -> dict[str, Any]:
-        """Keep the haystacks and their metadata in the store. Returns the fields of a run's record that name them."""
-        self.keep(store)
+    def keep(self, store: Store) -> dict[str, Any]:
+        """Put the metadata and missing sources into the store; later reads use the store. Returns the fields of a run's record
+        that name them. Raises UserError for a source that has changed since its metadata was made."""
+        if self._kept_in != store.files.uri:
+            there = set(store.files.names("objects/haystack"))
+            absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
+            blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
+            read = ([(one.digest, *self.read(one.haystack_id)) for one in block] for block in blocks)
+            if self.mapped is None:
+                for block in read:
+                    _put(store, block)
+            else:
+                uri = store.files.uri
+                for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
+                    continue
+            self.read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
+            self._kept_in = store.files.uri
         return keep_metadata(store, self.metadata)
 
 
@@ -252,7 +241,7 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
         recent.keep(Loaded(file, len(content)))
         return metadata_of(file)
 
-    mapped = inputs.mapped(len(named))
+    mapped = inputs.on_cluster if len(named) >= MANY else None
     if mapped is not None:
         metadata = tuple(_read_by(mapped, named, inputs, documents))
     elif any(map(stored_digest, named)):

@@ -87,7 +87,8 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
 
 def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
     """The sections for a terminal: how much is scored so far, the results unless a leaderboard shows them, and claims."""
-    claims, scored = claims_section(result.by_query, result.judge), any(system.n_scored for system in _of(result, result.judge))
+    claims = claims_section(result.by_query, result.judge)
+    scored = any(system.n_scored for system in result.by_query if system.judge == result.judge)
     nothing = f"Nothing is scored: 0 of {sum(system.n_expected for system in result.by_query):,} insights"
     sections = [Section(said) for said in [result.so_far or ("" if scored else nothing)] if said]
     if scored and not ranked:

@@ -76,12 +76,12 @@ class ScoreResult:
     @property
     def queries(self) -> pl.DataFrame:
         """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
-        return _as_text(metrics.query_means(self.scorer.sums)).sort(_TEXT)
+        return metrics.query_means(self.scorer.sums).with_columns(pl.col(_TEXT).cast(pl.String)).sort(_TEXT)
 
     @property
     def expected(self) -> pl.DataFrame:
         """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
-        return _as_text(self.scorer.expected)
+        return self.scorer.expected.with_columns(pl.col(_TEXT).cast(pl.String))
 
     @functools.cached_property
     def position(self) -> list[metrics.PositionSensitivity]:
@@ -190,17 +190,12 @@ class Scorer:
     ids: Mapping[str, str]
     """Name of each haystack, followed by its id if several have that name -> its id."""
 
-    def pooled(self, weighting: metrics.Weighting) -> list[metrics.SystemScore]:
-        """The scores over all haystacks."""
-        scores = metrics.system_scores(self.sums, self.expected, self.bullets, weighting)
-        return self._finish(scores)
-
     def by_haystack(self, weighting: metrics.Weighting) -> dict[str, list[metrics.SystemScore]]:
         """Name of a haystack -> the scores in it."""
         found = metrics.haystack_scores(self.sums, self.expected, self.bullets, weighting)
-        return {name: self._finish(found.get(one, []), one) for name, one in self.ids.items()}
+        return {name: self.finish(found.get(one, []), one) for name, one in self.ids.items()}
 
-    def _finish(self, scores: Sequence[metrics.SystemScore], haystack_id: str = "") -> list[metrics.SystemScore]:
+    def finish(self, scores: Sequence[metrics.SystemScore], haystack_id: str = "") -> list[metrics.SystemScore]:
         """The scores with the figures of nuggets and of `Claims`, and without their judges' biases, judge by judge."""
         if self.nuggets.height:
             own = self.nuggets.filter(haystack_id=haystack_id) if haystack_id else self.nuggets
@@ -247,7 +242,10 @@ def score_run(
     shared = Counter(one.name for one in metadata)
     ids = {one.name if shared[one.name] == 1 else f"{one.name} ({one.haystack_id})": one.haystack_id for one in metadata}
     scorer = replace(scorer, biases=judging.known_biases(run, judges is not None, biases, scorers), ids=ids)
-    pooled, by_query = (scorer.pooled(weighting) for weighting in metrics.WEIGHTINGS)
+    pooled, by_query = (
+        scorer.finish(metrics.system_scores(scorer.sums, scorer.expected, scorer.bullets, weighting))
+        for weighting in metrics.WEIGHTINGS
+    )
     over_systems = dict[str, metrics.Corrected]()
     if labels is not None:
         pairs = label_pairs(run, labels, metadata)
@@ -361,10 +359,6 @@ def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -
 
 def _cast(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kinds[name]) for name in names)
-
-
-def _as_text(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(pl.col(_TEXT).cast(pl.String))
 
 
 def _rows(rows: Sequence[tuple[Any, ...]], kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
