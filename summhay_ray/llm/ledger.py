@@ -71,7 +71,8 @@ class Ledger:
         self.membership = Membership()
         self._driver_heard: float | None = None
         self._stopping = False
-        self._note_excess(index.excesses(run))
+        if excesses := index.excesses(run):
+            self._note_excess(excesses)
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
         """Process a worker's message: ended attempts, settlements and claims."""
@@ -249,7 +250,8 @@ class Ledger:
         self.next_at = None
         for name, model in self._models.items():
             if model.queues and model.free():
-                model.wake_short(lambda stage, name=name: self.account.room((stage, name)))  # type: ignore[misc]
+                if model.short:
+                    model.wake_short(lambda stage, name=name: self.account.room((stage, name)))  # type: ignore[misc]
                 self._grant_free_slots(model, now)
 
     def _withdraw(self, claims: Iterable[Claim]) -> Iterable[Claim]:
@@ -261,9 +263,11 @@ class Ledger:
     def _grant_free_slots(self, model: ModelQueue, now: float) -> None:
         """Grant the model's free slots. A place whose first claim must wait is set aside."""
         while (free := model.free()) and (place := model.next_place()) is not None:
-            claim, claims = model.claims(place)[0], model.claims(place)
+            worker, stage = place
+            claims = model.queues[worker][stage]
+            claim = claims[0]
             wait: Wait | None = None
-            if self._needs_no_call(model, place[0], claim):
+            if self._needs_no_call(model, worker, claim):
                 self.account.withdraw(claim.key)
             elif claim.worst_micros and self._is_halted(now):
                 wait = "driver"
@@ -271,14 +275,14 @@ class Ledger:
                 if not self.over_budget:
                     log.warning("a budget is used up: the worst case of a call to %s does not fit", claim.model)
                 self.over_budget = True
-                self._say(place[0], claim, Grant("budget"))
+                self._say(worker, claim, Grant("budget"))
             elif fits == "wait":
                 wait = "money"
             elif fits == "record":
                 spare = free - self.account.n_promised(claim.model)
                 if spare <= 0 and place not in model.first and not self.account.is_promised(claim.key):
                     # The calls that wait for the record get all free slots when it is durable.
-                    model.sort_in(place[0])
+                    model.sort_in(worker)
                     return
                 self.account.want(itertools.islice(claims, max(1, spare)))
                 model.set_aside(place, "record")
@@ -288,12 +292,13 @@ class Ledger:
                 self.next_at = when if self.next_at is None else min(self.next_at, when)
                 return
             else:
-                flight = self._flights[claim.key] = Flight(place[0], claim, model.pacer.take(start, claim.amounts))
+                permit = model.pacer.take(start, claim.amounts) if model.pacer.limited else None
+                flight = self._flights[claim.key] = Flight(worker, claim, permit)
                 self.account.reserve(claim.key, claim.purpose, claim.worst_micros)
                 model.hold(flight, sending=True)
                 model.unsettled += 1
                 model.counts["requests"] += 1
-                self._say(place[0], claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
+                self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
             if wait is not None:
                 if self.account.n_promised(claim.model):
                     self._withdraw(claims)
@@ -301,7 +306,7 @@ class Ledger:
                 continue
             model.remove_first(place)
             if place in model.first:
-                following = model.claims(place)[0]
+                following = model.queues[worker][stage][0]
                 if not following.first and not self.account.is_promised(following.key):
                     del model.first[place]
 

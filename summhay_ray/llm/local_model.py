@@ -141,14 +141,10 @@ class GenerationThread:
             self._open.discard(call)
 
     def stop(self) -> None:
-        """Stop after the current tokens, and end all calls with an incomplete answer."""
+        """Stop after the current tokens, end all calls with an incomplete answer, and end the thread."""
         self._stopped.set()
         for call in self._open:
             call.end(error=GenerationStopped())
-
-    def close(self) -> None:
-        """Stop, and end the thread."""
-        self.stop()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _work(self) -> None:
@@ -265,7 +261,7 @@ class LocalTransport:
 
     async def close(self) -> None:
         """End the threads after the current answer or token."""
-        self.generation.close()
+        self.generation.stop()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

@@ -85,7 +85,7 @@ class ModelQueue:
     """Place set aside -> what it waits for."""
     _waits: dict[Wait, dict[Place, None]] = field(default_factory=dict, init=False)
     """The inverse of `_aside`, without the places that wait for money."""
-    _short: dict[str, list[tuple[int, Place]]] = field(default_factory=dict, init=False)
+    short: dict[str, list[tuple[int, Place]]] = field(default_factory=dict, init=False)
     """Stage -> (worst case of the first claim, place) of the places that wait for money, sorted."""
 
     def free(self) -> int:
@@ -169,10 +169,6 @@ class ModelQueue:
         worker = next(iter(self._ready[min(self._ready)]))
         return worker, next(stage for stage in self.queues[worker] if (worker, stage) not in self._aside)
 
-    def claims(self, place: Place) -> deque[Claim]:
-        """The waiting claims of a place."""
-        return self.queues[place[0]][place[1]]
-
     def remove_first(self, place: Place) -> None:
         """Remove the first claim of a place, which was answered. Its stage, and its worker, go to the end."""
         worker, stage = place
@@ -191,7 +187,7 @@ class ModelQueue:
         self.first.pop(place, None)
         self._aside[place] = wait
         if wait == "money":
-            insort(self._short.setdefault(place[1], []), (self.claims(place)[0].worst_micros, place))
+            insort(self.short.setdefault(place[1], []), (self.queues[place[0]][place[1]][0].worst_micros, place))
         else:
             self._waits.setdefault(wait, {})[place] = None
         self.sort_in(place[0])
@@ -207,7 +203,7 @@ class ModelQueue:
     def wake_short(self, room: Callable[[str], tuple[float, float]]) -> None:
         """Try the places that wait for money and whose first claims fit now, or never will. `room`: stage -> the largest worst
         case that fits now, and the largest that may ever fit."""
-        for stage, short in list(self._short.items()):
+        for stage, short in list(self.short.items()):
             now, ever = room(stage)
             while short and (short[0][0] <= now or short[-1][0] > ever):
                 micros, place = short.pop(0 if short[0][0] <= now else -1)
@@ -215,12 +211,12 @@ class ModelQueue:
                 del self._aside[place]
                 self.sort_in(place[0])
             if not short:
-                del self._short[stage]
+                del self.short[stage]
 
     def _wake(self, place: Place) -> None:
         wait = self._aside.pop(place, None)
         if wait == "money":
-            self._short[place[1]] = [waiting for waiting in self._short[place[1]] if waiting[1] != place]
+            self.short[place[1]] = [waiting for waiting in self.short[place[1]] if waiting[1] != place]
         elif wait is not None:
             del self._waits[wait][place]
         self.sort_in(place[0])
@@ -330,10 +326,8 @@ class Pacer:
                 used[name] -= permit.amounts[name]
         return start
 
-    def take(self, start: float, amounts: Mapping[str, float]) -> Permit | None:
-        """Count a call that is sent at `start`. Returns its permit; None if the model has no limit per minute."""
-        if not self._rates:
-            return None
+    def take(self, start: float, amounts: Mapping[str, float]) -> Permit:
+        """Count a call that is sent at `start`. Returns its permit."""
         permit = Permit(start, {name: amounts[name] for name in self._rates})
         for name, rate in self._rates.items():
             self._free_at[name] = start + MINUTE_S * amounts[name] / rate

@@ -103,7 +103,8 @@ class ModelSettings:
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
         api_base, transport, tier, batch = (entry.get(name) for name in ("api_base", "transport", "service_tier", "batch"))
-        standard, local = pricing.find_price(model, entry.get("price"), priced_by), is_local(model)
+        price, local = entry.get("price"), is_local(model)
+        standard = pricing.FREE if local and price is None else pricing.find_price(model, price, priced_by)
         cache: Literal["", "5m", "1h"] = ""
         if not local and needs_cache_control(model, api_base, transport):
             wish: bool | Literal["5m", "1h"] = entry.get("cache", True)
@@ -111,13 +112,13 @@ class ModelSettings:
             standard = _with_cache_rates(standard, cache)
         return cls(
             model=model,
-            price=pricing.find_price(model, entry.get("price"), priced_by, tier) if tier else standard,
+            price=pricing.find_price(model, price, priced_by, tier) if tier else standard,
             cache=cache,
             cache_minimum=1024 if local else pricing.find_cache_minimum(model),
             service_tier=tier,
             standard_price=standard if tier else None,
             falls_back=entry.get("fallback") is not None,
-            context_window=pricing.find_window(model, entry.get("context_window")),
+            context_window=entry.get("context_window") if local else pricing.find_window(model, entry.get("context_window")),
             api_base=api_base,
             api_key_env=entry.get("api_key_env"),
             timeout_s=entry.get("timeout_s") or (math.inf if local else TIMEOUT_S),
@@ -127,7 +128,7 @@ class ModelSettings:
             transport=None if transport == transport_of(model, "chat", api_base) else transport,
             reasoning=not local and pricing.may_reason(model),
             token_margin=entry.get("token_margin", 1.0),
-            batch=None if batch is None else Batching(pricing.find_batch_factor(model, entry.get("price")), **batch),
+            batch=None if batch is None else Batching(pricing.find_batch_factor(model, price), **batch),
         )
 
     @property

@@ -154,7 +154,7 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
     except (RecursionError, TypeError, ValueError):
         line = b""
     deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
-    odd = b"\\ud" in line or secrets.are_in(line.decode())
+    odd = b"\\ud" in line or (bool(secrets.values) and secrets.are_in(line.decode()))
     # In log probabilities a secret is split across tokens.
     if line and not deep and not odd and reply.logprobs is None:
         return record, line
@@ -303,7 +303,7 @@ def _thoughts(raw: Any) -> Iterator[str]:
 
 def letters(reply: Reply) -> int:
     """The number of characters of the text and of the visible reasoning, whose tokens must be counted."""
-    return len(reply.text) + sum(map(len, _thoughts(reply.raw)))
+    return len(reply.text) + (0 if reply.raw is None else sum(map(len, _thoughts(reply.raw))))
 
 
 def _tokens(part: Mapping[str, Any], name: str) -> int | None:

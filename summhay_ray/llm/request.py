@@ -144,12 +144,8 @@ class Sampling(dict[str, Any]):
     """Immutable sampling parameters. They are hashable, because results are cached per set of parameters: a run has few sets and
     many calls. The hash is of their text, which distinguishes 1, 1.0 and True."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
-        self._hash = hash(repr(self))
-
     def __hash__(self) -> int:  # type: ignore[override]
-        return self._hash
+        return hash(repr(self))
 
 
 canonical: Callable[[Sampling], str] = functools.lru_cache(maxsize=1024)(canonical_json)
