@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from summhay_ray.store.parts import ROWS, UNITS, Part, PartFiles, Parts, Stream, numbered, with_rows, write_units
-from summhay_ray.store.tables import Columns, Tables, hash_rows
+from summhay_ray.store.tables import Columns, Tables, digest, hash_rows
 
 TOGETHER = 32 << 20
 """Bytes of rows in memory that are sorted at a time when a table is read in pieces."""
@@ -232,13 +232,6 @@ class Reader:
         part = self.files.write_rows(columns, pieces())
         return dataclasses.replace(part, digest=hasher.hexdigest() if final else ""), numbers
 
-    def digest(self, table: str) -> str:
-        """See `tables.digest`, for a table that is one part whose rows are all valid."""
-        with self._open(table) as streams:
-            hasher = hashlib.sha256()
-            hash_rows(hasher, _scan(streams[0][1]).select(self.tables[table].schema.names).collect())
-            return hasher.hexdigest()
-
 
 def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
     """The valid rows of each part, with `_row` and `_rank`."""
@@ -283,7 +276,7 @@ def merge(
             merged[table] = dataclasses.replace(files.write_rows(columns, ()), digest=hashlib.sha256().hexdigest())
         # A single part can stay as it is if it is small: a large one has other row groups than a merged part.
         elif len(held) == 1 and (known or held[0].unpacked <= TOGETHER) and owned["_row"].n_unique() == held[0].rows:
-            merged[table] = held[0] if known else dataclasses.replace(held[0], digest=reader.digest(table))
+            merged[table] = held[0] if known else dataclasses.replace(held[0], digest=digest(reader.table(table)))
         else:
             merged[table], numbers = reader.merge_table(table, final)
             owned = owned.with_columns(_row=numbers.gather(owned["_row"]))

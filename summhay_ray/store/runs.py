@@ -180,13 +180,15 @@ class Store:
 
         Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
-        wanted, run = columns_of(tables), RunStore(self, run_id)
+        wanted = columns_of(tables)
         if not self._has_format:
             self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
             self._has_format = True
         if not self.files.exists(f"runs/{run_id}/run.json"):
             content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
-            self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
+            if self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1)):
+                return RunStore(self, run_id, wanted)
+        run = RunStore(self, run_id)
         # Schemas count as equal if only the descriptions of columns differ.
         if differ := sorted(name for name in wanted.keys() | run.declared.keys() if run.declared.get(name) != wanted.get(name)):
             raise StoreError(
@@ -352,12 +354,9 @@ class RunStore:
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
-
-        def read() -> pl.DataFrame:
-            return self.reader([]).units.valid.filter(kind=kind).select("unit", "retry")
-
         # A frame takes a third of the dictionary's memory.
-        return dict(self._read_once(("finished", kind), read).iter_rows())
+        frame = self._read_once(("finished", kind), lambda: self.reader([]).units.valid.filter(kind=kind).select("unit", "retry"))
+        return dict(frame.iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these
