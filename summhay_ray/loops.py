@@ -5,7 +5,6 @@ Imports no other module of this package; any module may import it.
 
 import asyncio
 import contextlib
-import gc
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,10 +55,9 @@ async def _leaving_threads(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
 
 
-def collect_rarely() -> None:
-    """Collect cyclic garbage after 50,000 new objects instead of 700, which takes a sixth of a large run's time and finds
-    nothing."""
-    gc.set_threshold(50_000)
+COLLECT_AFTER = 50_000
+"""New objects after which a run collects cyclic garbage (`gc.set_threshold`). Python's 700 take a sixth of a large run's time and
+find nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,21 +47,18 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     more = [inspect.Parameter(name, keyword, default=defaults[name], annotation=kind) for name, (kind, _) in options.items()]
     signature = signature.replace(parameters=[*own, *more])
 
-    @functools.cache
-    def kinds() -> Mapping[str, Any]:
-        # Leaves out the result's annotation, which may name a type that only type checkers import.
-        given = {name: one.annotation for name, one in signature.parameters.items() if name not in options}
-        hints = get_type_hints(types.SimpleNamespace(__annotations__=given), vars(inspect.getmodule(function)))
-        return {**hints, **{name: kind for name, (kind, _) in options.items()}}
-
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{function.__name__}() {error}") from None
+        # Leaves out the result's annotation, which may name a type that only type checkers import.
+        named = {one.name: one.annotation for one in own}
+        hints = get_type_hints(types.SimpleNamespace(__annotations__=named), vars(inspect.getmodule(function)))
         for name, value in given.items():
-            if not _is(value, kind := kinds()[name]):
+            kind = options[name][0] if name in options else hints[name]
+            if not _is(value, kind):
                 raise SpecError(f"{name}: expected {_described(kind)}, found {value!r:.80}")
         return function(*args, **{**defaults, **kwargs})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import gc
 import os
 import signal
 import sys
@@ -24,7 +25,7 @@ from summhay_ray.cli.run import coverage, plan, recite, rejudge, retrieve, run, 
 from summhay_ray.cli.serve import clean, doctor, simulate
 from summhay_ray.cli.shared_options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE, VersionOption
 from summhay_ray.errors import UserError, printable
-from summhay_ray.loops import collect_rarely
+from summhay_ray.loops import COLLECT_AFTER
 
 RUN, READ, JUDGE, MAKE, SERVE = "Run", "Read", "Judge", "Make", "Serve and check"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
-    collect_rarely()
+    gc.set_threshold(COLLECT_AFTER)
     # Let polars return freed memory at once; it kept a fifth of what scoring thousands of haystacks takes.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
     # typer itself ends the process when it prints or installs completions.

@@ -178,11 +178,6 @@ def _parts(progress: Progress, brief: bool = False, ended: bool = False) -> list
         details += [f"{progress.limited} times 429", f"{progress.retries} retries"] if asks else []
         details += [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
         parts += [", ".join(details)] if details else []
-    return [*parts, _times(progress, brief, ended)]
-
-
-def _times(progress: Progress, brief: bool, ended: bool) -> str:
-    """The elapsed time, and the run's activity or what is left."""
     if ended:
         doing = "ended"
     elif progress.stopping:
@@ -197,8 +192,8 @@ def _times(progress: Progress, brief: bool, ended: bool) -> str:
         left += ["?" if progress.seconds_left is None else _time(progress.seconds_left)]
         doing = f"{', '.join(left)} to go"
         if brief:
-            return doing
-    return f"{_time(progress.seconds)} elapsed, {doing}"
+            return [*parts, doing]
+    return [*parts, f"{_time(progress.seconds)} elapsed, {doing}"]
 
 
 def _state(model: ModelProgress) -> str:

@@ -319,6 +319,8 @@ def submit(
     failures listed), or 1 if the job died or is left running.
     """
 
+    if log_level is not None:
+        shared.log_from(log_level)
     job = summhay_ray.submit(spec, address, store, compat=compat, **options)
     for line in job.notes:
         note(f"note: {line}")

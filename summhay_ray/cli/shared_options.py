@@ -24,11 +24,11 @@ StoreOption = Annotated[str | None, typer.Option("--store", help="The store; def
 UntrustedOption = Annotated[bool, typer.Option("--untrusted", help=_HELP["untrusted"])]
 
 
-def _log(level: str | None) -> None:
-    if level is not None:
-        from summhay_ray.logs import log_to_stderr
+def log_from(level: str) -> None:
+    """Log to stderr from this level on."""
+    from summhay_ray.logs import log_to_stderr
 
-        log_to_stderr(level.upper())
+    log_to_stderr(level.upper())
 
 
 LogLevelOption = Annotated[
@@ -36,7 +36,6 @@ LogLevelOption = Annotated[
     typer.Option(
         "--log-level",
         help="Log to stderr what workers and models do, from this level on; without it, workers on Ray log to Ray's files.",
-        callback=_log,
     ),
 ]
 
@@ -62,7 +61,9 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             own[name] = inspect.Parameter(name, last.kind, default=default, annotation=list[str] | None if many else kind)
 
     @functools.wraps(command)
-    def call(log_level: object = None, **given: Any) -> None:
+    def call(log_level: str | None = None, **given: Any) -> None:
+        if log_level is not None:
+            log_from(log_level)
         command(**{name: value for name, value in given.items() if value is not None or name not in taken})
 
     if "executor" in taken:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shlex
 import sys
@@ -115,11 +114,12 @@ def show_scores(run: str, store: str | None, results: Results | ScoreResult, eve
     """
     from summhay_ray import api
     from summhay_ray.benchmarks.summhay import ScoreResult, brief_sections, report_sections
-    from summhay_ray.comparison import comparison_sections
+    from summhay_ray.comparison import decision_section, leaderboard_section
 
     scores = results if isinstance(results, ScoreResult) else results.scores
     compared = api.leaderboard(run, store, scores)
-    sections([] if compared is None else itertools.islice(comparison_sections(compared), 2), everything)
+    if compared is not None:
+        sections([decision_section(compared), leaderboard_section(compared)], everything)
     if not isinstance(results, ScoreResult) and not isinstance(scores, ScoreResult):
         sections(results.sections, everything)
     elif everything:

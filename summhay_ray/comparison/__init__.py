@@ -6,7 +6,7 @@ It serves every benchmark that reports its systems' scores by query (`Workload.b
 
 from summhay_ray.comparison.compare import compare_pairs, compare_runs, every_pair
 from summhay_ray.comparison.decision import SystemDecision
-from summhay_ray.comparison.leaderboard import ENDS, SystemComparison, leaderboard_section
+from summhay_ray.comparison.leaderboard import ENDS, SystemComparison, decision_section, leaderboard_section
 from summhay_ray.comparison.run_scores import Estimate, RunScores, Unbiased, by_factor
 from summhay_ray.comparison.sections import comparison_sections, screen_sections
 
@@ -21,6 +21,7 @@ __all__ = [
     "compare_pairs",
     "compare_runs",
     "comparison_sections",
+    "decision_section",
     "every_pair",
     "leaderboard_section",
     "screen_sections",

@@ -95,8 +95,9 @@ def compare_pairs(
     queries = functools.reduce(lambda frame, other: frame.join(other, on=QUERY, how="semi"), frames)
     if queries.is_empty():
         raise UserError(f"{_run_names(runs)} have no query in common that is scored in both")
-    family = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], over)
-    keys = family.names()
+    # With two runs, each name begins with the run's id.
+    keys = [f"{runs[index].run} {system}" if len(runs) > 1 else system for index, system in sides]
+    family = _Asked(runs, sides, keys, [(place[a], place[b]) for a, b in chosen], over)
     named = pl.DataFrame([(*side, key) for side, key in zip(sides, keys, strict=True)], schema=_SIDE, orient="row")
     wanted = figures or _shared_figures(runs)
     comparisons, means = list[SystemComparison](), list[pl.DataFrame]()
@@ -138,16 +139,13 @@ def compare_pairs(
 
 @dataclass(frozen=True)
 class _Asked:
-    """The input of a comparison. `sides`: (index of the run, system). `pairs`: pairs of indices of sides."""
+    """The input of a comparison. `sides`: (index of the run, system), with their `names`. `pairs`: pairs of indices of sides."""
 
     runs: Sequence[RunScores]
     sides: Sequence[tuple[int, str]]
+    names: Sequence[str]
     pairs: Sequence[tuple[int, int]]
     over: Over | None
-
-    def names(self) -> list[str]:
-        """The systems' names; with two runs, each begins with the run's id."""
-        return [f"{self.runs[index].run} {system}" if len(self.runs) > 1 else system for index, system in self.sides]
 
 
 def _compare(asked: _Asked, figure: str, scores: pl.DataFrame) -> SystemComparison | None:
@@ -229,7 +227,7 @@ def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
     runs, sides = asked.runs, asked.sides
     own = [runs[index].side(system) for index, system in sides]
     systems = {
-        "name": asked.names(),
+        "name": asked.names,
         "label": [f"{one['run']} {one['label']}" if len(runs) > 1 else one["label"] for one in own],
         **{name: [one[name] for one in own] for name in ("run", "model", "retriever", "ordering")},
         "usd": [runs[index].costs.get(system) for index, system in sides],

@@ -7,6 +7,7 @@ answers, and ends; Ray starts it again on a node that stays.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import socket
@@ -31,7 +32,7 @@ from summhay_ray.engine.run.worker import Worker, prepare_sources, prepares
 from summhay_ray.engine.state.items_left import PREPARED
 from summhay_ray.llm import Gateway, Ledger, LedgerPort
 from summhay_ray.logs import log_to_stderr
-from summhay_ray.loops import collect_rarely
+from summhay_ray.loops import COLLECT_AFTER
 from summhay_ray.store import LogWriter, NoCredentials, RunStore, Store
 
 log = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ class WorkerActor:
         """
         if self._watching is not None:
             return
-        collect_rarely()
+        gc.set_threshold(COLLECT_AFTER)
         order, kind, seat = self._order, self._kind, self._seat
         with logged_errors():
             self._run, self._workload = run, workload = open_place(order)
