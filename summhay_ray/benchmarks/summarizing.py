@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray import plugins, summarize
@@ -55,14 +55,16 @@ class SummarizerSpec(ModelSpec):
 
     reduce: Model | None = Field(default=None, description="for map-reduce: the model that merges; null: the model itself")
 
-    @model_validator(mode="after")
-    def _can_reduce(self) -> SummarizerSpec:
-        if self.reduce is not None:
-            if not _reduces(self.strategy):
-                raise ValueError(f"reduce: strategy {strategy_name(self.strategy)!r} merges no summaries; map-reduce does")
-            if self.reduce.prompt or self.reduce.answers is not None:
-                raise ValueError("reduce: takes no prompt and no answers; name a model")
-        return self
+    @field_validator("reduce")
+    @classmethod
+    def _can_reduce(cls, reduce: ModelSpec | None, info: ValidationInfo) -> ModelSpec | None:
+        if reduce is not None:
+            strategy = info.data.get("strategy", _DIRECT)
+            if not _reduces(strategy):
+                raise ValueError(f"strategy {strategy_name(strategy)!r} merges no summaries; map-reduce does")
+            if reduce.prompt or reduce.answers is not None:
+                raise ValueError("takes no prompt and no answers; name a model")
+        return reduce
 
     APART: ClassVar[frozenset[str]] = ModelSpec.APART | {REDUCE}
 

@@ -57,19 +57,21 @@ def system_key(retriever: str, ordering: str, model: str) -> str:
     return model if ordering == "given" else f"fl-ctxt-{_ORDERINGS.get(ordering, ordering)}_{model}"
 
 
+_BY_PERSON = ("synthesis", "audit", "by_person")
+"""The field of `topic_metadata` with the figures of a person's labels."""
+
+
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
     """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII), without
-    people's findings (`topic_metadata.synthesis.audit.by_person`, `topic_metadata.mine.review` and `.check`) and the cost
-    (`usd_micros`), since providers may discount the same answers."""
-    content = _without(remove_labels(raw), ("topic_metadata", "synthesis", "usd_micros"))
-    for field in ("review", "check"):
-        content = _without(content, ("topic_metadata", "mine", field))
-    return _sha256(content)[:16]
+    people's findings and the cost, since providers may discount the same answers."""
+    for path in (_BY_PERSON, ("synthesis", "usd_micros"), ("mine", "review"), ("mine", "check")):
+        raw = _without(raw, ("topic_metadata", *path))
+    return _sha256(raw)[:16]
 
 
 def remove_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """A released file without the figures of a person's labels."""
-    return _without(raw, ("topic_metadata", "synthesis", "audit", "by_person"))
+    return _without(raw, ("topic_metadata", *_BY_PERSON))
 
 
 def imported_cell_id(haystack_id: str, subtopic_id: str, retriever: str, ordering: str, model: str, repeat: int) -> str:

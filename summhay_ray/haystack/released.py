@@ -97,7 +97,7 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
     document_ids = {document.document_id for document in documents}
     for node, subtopic in zip(subtopic_nodes, subtopics, strict=True):
         own = {insight.insight_id for insight in insights if insight.subtopic_id == subtopic.subtopic_id}
-        _check_subtopic(node, document_ids, own, released.retrievers)
+        _check_subtopic(node, document_ids, own, released)
     return released
 
 
@@ -170,7 +170,7 @@ def _unique(node: Node, seen: dict[str, str]) -> str:
     return identifier
 
 
-def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str], retrievers: tuple[str, ...]) -> None:
+def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str], file: ReleasedFile) -> None:
     """Raise InvalidHaystack for a gold document that does not exist (named by id, or by number from 1), for summaries that are
     not lists of strings, for judgments without coverage or a known insight, and for two keys of the same system (with and
     without the prefix), whose rows would have the same id."""
@@ -194,7 +194,7 @@ def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str
             if judged_insight.identifier() not in insight_ids:
                 raise judged_insight.refuse("the id of an insight of this subtopic")
     for place in filter(None, (summaries, judged)):
-        seen: dict[object, str] = {}
+        seen, retrievers = dict[object, str](), file.retrievers
         for key in place.fields():
             system = parse_system(key, retrievers)
             if system in seen:

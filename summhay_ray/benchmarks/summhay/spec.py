@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, Spec, Text
@@ -90,15 +90,20 @@ class JudgeSpec(ModelSpec):
             if name not in whose and getattr(self, name) != field.get_default(call_default_factory=True, validated_data={})
         ]
 
-    @model_validator(mode="after")
-    def _asked_alone(self) -> JudgeSpec:
-        if self.repeats > 1 and self.composed:
-            raise ValueError(f"repeats: {self.strategy} is made of several judges; repeat one of them")
-        if self.extract is not None and not judge.asks_alone(self.strategy):
-            raise ValueError(
-                f"extract: {self.strategy} asks about all insights at once; write strategy: per_insight, or few_shot"
-            )
-        return self
+    @field_validator("repeats")
+    @classmethod
+    def _can_repeat(cls, repeats: int, info: ValidationInfo) -> int:
+        if repeats > 1 and "(" in (strategy := info.data.get("strategy", "")):
+            raise ValueError(f"{strategy} is made of several judges; repeat one of them")
+        return repeats
+
+    @field_validator("extract")
+    @classmethod
+    def _asked_alone(cls, extract: ExtractSpec | None, info: ValidationInfo) -> ExtractSpec | None:
+        strategy = info.data.get("strategy", "per_insight")
+        if extract is not None and not judge.asks_alone(strategy):
+            raise ValueError(f"{strategy} asks about all insights at once; write strategy: per_insight, or few_shot")
+        return extract
 
 
 Judge = Annotated[JudgeSpec, BeforeValidator(_judge, json_schema_input_type=Text | JudgeSpec)]

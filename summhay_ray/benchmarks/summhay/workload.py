@@ -3,9 +3,10 @@
 `Summaries` reads a run of summaries, made here or imported; `SummHay` makes one.
 """
 
+import functools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -20,7 +21,7 @@ from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, OfHaystacks, Un
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval, RetrievalSpec
-from summhay_ray.benchmarks.summhay.grid.summaries import Contexts, summarize_cell
+from summhay_ray.benchmarks.summhay.grid.summaries import ask_context, make_context, summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, HaystackMetadata, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, expand_entries, haystack_warnings
@@ -74,7 +75,8 @@ class Summaries(OfHaystacks[S]):
         """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, also those by later judges."""
         options = tables.options
         labels = read_labels(Path(options.labels)) if options.labels else None
-        return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels, grid=self.grid)
+        workload = None if self.grid is None else self
+        return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels, workload=workload)
 
     def report(self, scores: ScoreResult) -> Sequence[benchmark.Section]:
         """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""
@@ -177,7 +179,8 @@ class SummHay(Summaries[SummhaySpec]):
         super().__init__(retrieval.with_retrievers(expand_entries(spec, inputs), inputs), inputs)
         self.grid = Grid(self.spec, inputs, self.models)
         self.own_models = (lambda: Replay(self.grid.haystacks.file),)
-        self._contexts = Contexts(self.grid)
+        self._ranked = functools.lru_cache(maxsize=64)(self._rank)
+        self._computed: set[tuple[str, str]] = set()
 
     @classmethod
     def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -205,12 +208,44 @@ class SummHay(Summaries[SummhaySpec]):
         }
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: the cells."""
-        return self.grid.items()
+        """See `Workload`: a cell for each unit, summarizer and repeat; haystack by haystack, so that calls with a common prompt
+        prefix are adjacent."""
+        grid, retrievers = self.grid, self.grid.retrievers
+        ways = [(retriever, ordering) for retriever in retrievers for ordering in grid.orderings_of(retriever)]
+        units = (
+            (Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering), n_insights * len(self.spec.judges))
+            for haystack in grid.haystacks.metadata
+            for retriever, ordering in ways
+            for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
+        )
+        summarizers = [(summarizer.label, grid.entries.semantic(summarizer)) for summarizer in self.spec.summarizers]
+        named, known = functools.cache(grid.named), functools.cache(retrievers.identity)
+        for unit, size in units:
+            shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if unit.retriever in retrievers.unordered else ""
+            content = {
+                "haystack_id": unit.haystack_id,
+                "subtopic_id": unit.subtopic_id,
+                "retriever": known(unit.retriever),
+                "ordering": named(unit.ordering),
+                "seed": self.spec.seed,
+                "token_budget": self.spec.token_budget,
+            }
+            place = (unit.haystack_id, unit.subtopic_id, unit.retriever, unit.ordering)
+            source = "/".join(place)
+            for index, (label, semantic) in enumerate(summarizers):
+                system, first = grid.systems[unit.retriever, unit.ordering, index], ""
+                for repeat in range(self.spec.repeats):
+                    cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
+                    data = {"unit": place, "summarizer": index, "repeat": repeat, "system": system}
+                    yield benchmark.Item(cell_id, label, data, source, shared, size, first, unit.haystack_id)
+                    first = first or cell_id
 
     def n_items(self) -> int:
-        """See `Workload`: the number of cells."""
-        return self.grid.n_items()
+        """See `Workload`: the number of cells, without listing them."""
+        n_ways = sum(len(self.grid.orderings_of(retriever)) for retriever in self.grid.retrievers)
+        queries = sum(len(haystack.n_insights) for haystack in self.grid.haystacks.metadata)
+        n: int = queries * n_ways * len(self.spec.summarizers) * self.spec.repeats
+        return n
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`: one queue per summarizer; each also needs every judge's model, and the retrievers' services."""
@@ -221,9 +256,49 @@ class SummHay(Summaries[SummhaySpec]):
             for summarizer in self.spec.summarizers
         }
 
-    def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`: the ranking and the context of a unit."""
-        return self._contexts.prepare(Unit(*items[0].data["unit"]))
+    def prepare(self, source: str, items: Sequence[benchmark.Item], planned: bool = False) -> benchmark.Prepared:
+        """See `Workload`: the ranking and the context of a unit. For a retriever that calls a service, `answer` makes both, and
+        this computes only what local models contribute. `planned`: a context of the real length, without vectors."""
+        unit, retrievers, haystacks = Unit(*items[0].data["unit"]), self.grid.retrievers, self.grid.haystacks
+        if unit.retriever not in retrievers.asking:
+            # Retrievers that only rank in batches rank a haystack's queries together.
+            context, rankings, problem = make_context(
+                self.grid,
+                haystacks[unit.haystack_id],
+                unit,
+                lambda: self._ranked(
+                    unit.haystack_id,
+                    unit.retriever,
+                    unit.subtopic_id if hasattr(retrievers.retriever(unit.retriever), "rank") else None,
+                    planned,
+                )[unit.subtopic_id],
+            )
+            if context is None:
+                return benchmark.Prepared(problem=problem, stage="context")
+            cut = retrievers.cut_rows(unit.haystack_id, unit.retriever)
+            return benchmark.Prepared({"rankings": rankings, "contexts": [context], **cut}, shared=asdict(context))
+        place = (unit.haystack_id, unit.retriever)
+        try:
+            if not planned and place not in self._computed:
+                retrievers.compute_local_part(retrieve.corpus_of(haystacks[unit.haystack_id]), unit.retriever)
+                self._computed.add(place)
+        # User-defined retrievers run here: any error of theirs becomes a failure row.
+        except BaseException as error:  # noqa: BLE001
+            return benchmark.Prepared(problem=retrieval.no_ranking(error), stage="context")
+        return benchmark.Prepared()
+
+    def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
+        """See `Workload`: a context as long as the real one, made without computing vectors."""
+        return self.prepare(source, items, planned=True)
+
+    def _rank(
+        self, haystack_id: str, retriever: str, subtopic_id: str | None, planned: bool
+    ) -> Mapping[str, Sequence[retrieve.Ranked]]:
+        """Query -> its ranking, for one query of a haystack or for all of them."""
+        corpus = retrieve.corpus_of(self.grid.haystacks[haystack_id])
+        queries = [query for query in corpus.queries if subtopic_id is None or query.query_id == subtopic_id]
+        rankings = self.grid.retrievers.planned_rankings if planned else self.grid.retrievers.rankings
+        return dict(zip((query.query_id for query in queries), rankings(corpus, retriever, queries), strict=True))
 
     def input_rows(self, name: str) -> benchmark.Rows:
         """See `Workload`: the rows of a haystack."""
@@ -234,7 +309,7 @@ class SummHay(Summaries[SummhaySpec]):
         cell = Cell.of(item)
         rows: benchmark.Rows = {}
         if cell.unit.retriever in self.grid.retrievers.asking:
-            context, rows = await self._contexts.ask_context(cell.unit, ask)
+            context, rows = await ask_context(self.grid, cell.unit, ask)
             if context is None:
                 return {}
         else:
@@ -253,10 +328,6 @@ class SummHay(Summaries[SummhaySpec]):
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
         return self.grid.retrievers.compute_part(retrieve.corpus_of(self.grid.haystacks[part["corpus"]]), part)
-
-    def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`: a context as long as the real one, made without computing vectors."""
-        return self._contexts.prepare(Unit(*items[0].data["unit"]), planned=True)
 
     def warnings(self) -> Sequence[str]:
         """See `Workload`: oddities of the haystacks, and retrievers that have no effect."""

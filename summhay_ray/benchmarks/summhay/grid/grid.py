@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -50,17 +50,13 @@ class Entries:
         )
         """Path of each prompt file, as written in the spec -> its text, as stored for a stored run."""
 
-    def prompt_of(self, model: ModelSpec) -> str:
-        """The text of the model's prompt file; empty for the built-in prompt."""
-        return self.prompts[model.prompt] if model.prompt else ""
-
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """The identity of a summarizer or judge: model, parameters, prompt, user code of a strategy, and the revision of the
         support judge that repairs its citations."""
         if isinstance(model, JudgeSpec) and model.composed:
             parts = [self.semantic(self.spec.part(model, leaf)) for leaf in model.named.leaves()]
             return {"strategy": model.strategy, "parts": parts}
-        prompt = self.prompt_of(model)
+        prompt = self.prompts.get(model.prompt or "", "")
         if isinstance(model, JudgeSpec):
             identity, code = judge.prompt_identity(prompt, model.strategy), model.strategy
         else:
@@ -205,7 +201,8 @@ class Grid:
             raise SpecError(f"spec: {error}") from error
         reducers = [one.reduce for one in spec.summarizers if one.reduce]
         check_models([*spec.parts(), *spec.summarizers, *reducers], inputs.folder)
-        check_prompts([*spec.summarizers, *spec.parts()], self.entries.prompts)
+        if self.entries.prompts:
+            check_prompts([*spec.summarizers, *spec.parts()], self.entries.prompts)
 
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:
@@ -253,42 +250,3 @@ class Grid:
     def named(self, ordering: str) -> str:
         """An ordering's name; a user-defined one (`module:function`) is followed by the identity of its code."""
         return f"{ordering} {self.inputs.code(ordering)}".rstrip()
-
-    def items(self) -> Iterator[Item]:
-        """A cell for each unit, summarizer and repeat; haystack by haystack, so that calls with a common prompt prefix are
-        adjacent."""
-        ways = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
-        units = (
-            (Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering), n_insights * len(self.spec.judges))
-            for haystack in self.haystacks.metadata
-            for retriever, ordering in ways
-            for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
-        )
-        summarizers = [(summarizer.label, self.entries.semantic(summarizer)) for summarizer in self.spec.summarizers]
-        named, known = functools.cache(self.named), functools.cache(self.retrievers.identity)
-        for unit, size in units:
-            shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if unit.retriever in self.retrievers.unordered else ""
-            content = {
-                "haystack_id": unit.haystack_id,
-                "subtopic_id": unit.subtopic_id,
-                "retriever": known(unit.retriever),
-                "ordering": named(unit.ordering),
-                "seed": self.spec.seed,
-                "token_budget": self.spec.token_budget,
-            }
-            place = (unit.haystack_id, unit.subtopic_id, unit.retriever, unit.ordering)
-            source = "/".join(place)
-            for index, (label, semantic) in enumerate(summarizers):
-                system, first = self.systems[unit.retriever, unit.ordering, index], ""
-                for repeat in range(self.spec.repeats):
-                    cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
-                    data = {"unit": place, "summarizer": index, "repeat": repeat, "system": system}
-                    yield Item(cell_id, label, data, source, shared, size, first, unit.haystack_id)
-                    first = first or cell_id
-
-    def n_items(self) -> int:
-        """The number of cells, without listing them."""
-        n_ways = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
-        queries = sum(len(haystack.n_insights) for haystack in self.haystacks.metadata)
-        n: int = queries * n_ways * len(self.spec.summarizers) * self.spec.repeats
-        return n

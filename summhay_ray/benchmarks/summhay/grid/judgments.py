@@ -50,7 +50,7 @@ def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, s
     """The settings of one judge (not a composed one) for the cell's summary. `sample`: index of the answer."""
     return judging.JudgeSettings(
         model=spec.model,
-        prompt=entries.prompt_of(spec),
+        prompt=entries.prompts.get(spec.prompt or "", ""),
         sampling=entries.models.sampling(spec),
         sample=sample,
         lookup=lookup_of(cell, spec.model, system),

@@ -4,12 +4,11 @@ A call ends in a row: an answer, or a failure with its class.
 """
 
 import asyncio
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Prepared, Rows
+from summhay_ray.benchmark import Ask, Rows
 from summhay_ray.benchmarks.retrieval import NothingFound, no_ranking
 from summhay_ray.benchmarks.summarizing import guard, read_summary
 from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, Unit
@@ -25,66 +24,19 @@ TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
 
 
-class Contexts:
-    """The documents shown to the systems of a grid."""
-
-    def __init__(self, grid: Grid) -> None:
-        self._grid, self._retrievers, self._haystacks = grid, grid.retrievers, grid.haystacks
-        self._ranked = functools.lru_cache(maxsize=64)(self._rank)
-        self._computed: set[tuple[str, str]] = set()
-
-    def prepare(self, unit: Unit, planned: bool = False) -> Prepared:
-        """The ranking and the context of a unit. For a retriever that calls a service, `ask_context` makes both, and this
-        computes only what local models contribute. `planned`: a context of the real length, without vectors."""
-        if unit.retriever not in self._retrievers.asking:
-            # Retrievers that only rank in batches rank a haystack's queries together.
-            context, rankings, problem = make_context(
-                self._grid,
-                self._haystacks[unit.haystack_id],
-                unit,
-                lambda: self._ranked(
-                    unit.haystack_id,
-                    unit.retriever,
-                    unit.subtopic_id if hasattr(self._retrievers.retriever(unit.retriever), "rank") else None,
-                    planned,
-                )[unit.subtopic_id],
-            )
-            if context is None:
-                return Prepared(problem=problem, stage="context")
-            cut = self._retrievers.cut_rows(unit.haystack_id, unit.retriever)
-            return Prepared({"rankings": rankings, "contexts": [context], **cut}, shared=asdict(context))
-        place = (unit.haystack_id, unit.retriever)
-        try:
-            if not planned and place not in self._computed:
-                self._retrievers.compute_local_part(retrieve.corpus_of(self._haystacks[unit.haystack_id]), unit.retriever)
-                self._computed.add(place)
-        # User-defined retrievers run here: any error of theirs becomes a failure row.
-        except BaseException as error:  # noqa: BLE001
-            return Prepared(problem=no_ranking(error), stage="context")
-        return Prepared()
-
-    def _rank(
-        self, haystack_id: str, retriever: str, subtopic_id: str | None, planned: bool
-    ) -> Mapping[str, Sequence[retrieve.Ranked]]:
-        """Query -> its ranking, for one query of a haystack or for all of them."""
-        corpus = retrieve.corpus_of(self._haystacks[haystack_id])
-        queries = [query for query in corpus.queries if subtopic_id is None or query.query_id == subtopic_id]
-        rankings = self._retrievers.planned_rankings if planned else self._retrievers.rankings
-        return dict(zip((query.query_id for query in queries), rankings(corpus, retriever, queries), strict=True))
-
-    async def ask_context(self, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
-        """The context of a unit whose retriever calls a service, and its rows; None if it failed: `ask` records the failure."""
-        haystack = await self._haystacks.fetch(unit.haystack_id)
-        corpus = retrieve.corpus_of(haystack)
-        query = next(query for query in corpus.queries if query.query_id == unit.subtopic_id)
-        ranking = await self._retrievers.ranking_or_failure(ask, corpus, unit.retriever, query, "context")
-        if ranking is None:
-            return None, {}
-        context, rankings, problem = make_context(self._grid, haystack, unit, lambda: ranking)
-        if problem is not None:
-            ask.fail("context", problem)
-        cut = self._retrievers.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
-        return context, {"rankings": rankings, "contexts": [context], **cut} if context is not None else {}
+async def ask_context(grid: Grid, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
+    """The context of a unit whose retriever calls a service, and its rows; None if it failed: `ask` records the failure."""
+    haystack = await grid.haystacks.fetch(unit.haystack_id)
+    corpus = retrieve.corpus_of(haystack)
+    query = next(query for query in corpus.queries if query.query_id == unit.subtopic_id)
+    ranking = await grid.retrievers.ranking_or_failure(ask, corpus, unit.retriever, query, "context")
+    if ranking is None:
+        return None, {}
+    context, rankings, problem = make_context(grid, haystack, unit, lambda: ranking)
+    if problem is not None:
+        ask.fail("context", problem)
+    cut = grid.retrievers.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
+    return context, {"rankings": rankings, "contexts": [context], **cut} if context is not None else {}
 
 
 def make_context(
@@ -188,7 +140,7 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         subtopic=subtopic,
         shown=shown_documents(haystack, context),
         model=spec.model,
-        prompt=grid.entries.prompt_of(spec),
+        prompt=grid.entries.prompts.get(spec.prompt or "", ""),
         sampling=grid.entries.models.sampling(spec),
         sample=cell.repeat,
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),

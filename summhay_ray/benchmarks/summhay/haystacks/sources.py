@@ -181,7 +181,8 @@ class Haystacks(Mapping[str, Haystack]):
                 uri = store.files.uri
                 for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
                     continue
-            self.read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
+            known = {one.haystack_id: (one.digest, one.name) for one in self.metadata}
+            self.read = lambda haystack_id: (store.get_object("haystack", known[haystack_id][0]), known[haystack_id][1])
             self._kept_in = store.files.uri
         return keep_metadata(store, self.metadata)
 
@@ -217,12 +218,11 @@ def changed_error(name: str) -> UserError:
 def stored_haystacks(store: Store, record: Mapping[str, Any]) -> Haystacks:
     """The haystacks that a run's record names, read from the store."""
     known = {entry["haystack_id"]: (entry["object"], entry["name"]) for entry in record["haystacks"]}
-    return Haystacks(known, _reader(store, known), lambda: stored_metadata(store, record))
-
-
-def _reader(store: Store, known: Mapping[str, tuple[str, str]]) -> Callable[[str], tuple[bytes, str]]:
-    """`known`: haystack_id -> digest of its source in the store, and the source's name."""
-    return lambda haystack_id: (store.get_object("haystack", known[haystack_id][0]), known[haystack_id][1])
+    return Haystacks(
+        known,
+        lambda haystack_id: (store.get_object("haystack", known[haystack_id][0]), known[haystack_id][1]),
+        lambda: stored_metadata(store, record),
+    )
 
 
 def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> Haystacks:

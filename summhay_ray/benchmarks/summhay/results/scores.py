@@ -213,14 +213,14 @@ def score_run(
     rejudged: bool = False,
     judge: str = "",
     labels: Labels | None = None,
-    grid: Grid | None = None,
+    workload: Any = None,
 ) -> ScoreResult:
     """Score the current content of the run. Missing judgments count as expected but not as scored.
 
     `biases`: measured biases of judges against people; they replace the shipped ones. `rejudged`: include the judgments of later
-    rejudges. `judge`: score only this judge's judgments. `labels`: people's labels, which also correct the figures. `grid`:
-    the run's, if it is known already. Raises StoreError for a run without summaries of its own, UserError for an unknown judge
-    and for labels of another run.
+    rejudges. `judge`: score only this judge's judgments. `labels`: people's labels, which also correct the figures.
+    `workload`: the run's, if it is known already. Raises StoreError for a run without summaries of its own, UserError for an
+    unknown judge and for labels of another run.
     """
     judging.check_judged(run)
     run = run.at()
@@ -229,13 +229,13 @@ def score_run(
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
     # An imported run has no spec.
-    if grid is None and "spec" in run.record:
-        made: Any = Benchmark.of(run)
-        grid = made.grid
+    if workload is None and "spec" in run.record:
+        workload = Benchmark.of(run)
+    grid: Grid | None = None if workload is None else workload.grid
     metadata = stored_metadata(run.store, run.record) if grid is None else grid.haystacks.metadata
     own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
     scored_by = own if judges is None else [judged.judge for judged in judges]
-    unasked, so_far = _count_unasked(run, grid, judges, scored_by or own)
+    unasked, so_far = _count_unasked(run, workload, judges, scored_by or own)
     scorer, failures = _scorer(run, grid, metadata, judges, scored_by, compat, unasked)
     named = {*map(str, scorer.sums["judge"].unique()), *map(str, scorer.expected["judge"].unique())}
     scorers = sorted(named, key=lambda name: (name != of_record, name))
@@ -383,7 +383,7 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
 
 
 def _count_unasked(
-    run: RunStore, grid: Grid | None, judges: Sequence[judging.JudgedBy] | None, scored_by: Sequence[str]
+    run: RunStore, workload: Any, judges: Sequence[judging.JudgedBy] | None, scored_by: Sequence[str]
 ) -> tuple[pl.DataFrame, str]:
     """(The repeats that were not asked and so are not missing, `ScoreResult.so_far`.)
 
@@ -392,11 +392,11 @@ def _count_unasked(
     """
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
-    if grid is not None:
-        finished, total = Benchmark.finished_items(run), grid.n_items()
+    if workload is not None:
+        finished, total = Benchmark.finished_items(run), run.record["cells"]
         if len(finished) < total:
             so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
-            rows = [(item.data["system"], *item.data["unit"][:2]) for item in grid.items() if item.id not in finished]
+            rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
     waiting = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
     parts = [waiting.with_columns(judge=pl.lit(name)) for name in scored_by]
     for later in (one for one in judges or () if run.run_id not in one.runs):
