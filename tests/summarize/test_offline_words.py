@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from summarize_tasks import hostile_texts
 
-from summhay_ray.summarize.offline.index import as_bullet, sentences_of, terms_of
+from summhay_ray.summarize.offline.index import answer_text, sentences_of, terms_of
 
 pytestmark = pytest.mark.core
 
@@ -59,11 +59,13 @@ def test_terms(text: str, terms: list[str]) -> None:
 
 
 def test_a_bullet_is_one_line_with_our_citations_alone() -> None:
-    assert as_bullet("- Trams\n[99] run\u2028again \u202e【7】\x00.", [3, 12]) == "- Trams (99) run again (7) . [3][12]"
+    assert (
+        answer_text([("- Trams\n[99] run\u2028again \u202e【7】\x00.", [3, 12])], True) == "- Trams (99) run again (7) . [3][12]"
+    )
 
 
 @given(hostile_texts | st.text(), st.lists(st.integers(1, 10**6), min_size=1, max_size=5))
 def test_no_text_forges_a_citation(text: str, numbers: list[int]) -> None:
-    bullet = as_bullet(text, numbers)
+    bullet = answer_text([(text, numbers)], True)
     assert [int(cited) for cited in re.findall(r"\[(\d+)\]", bullet)] == numbers
     assert len(bullet.splitlines()) == 1

@@ -79,7 +79,7 @@ class Support:
         question = read(request.prompt)
         index = indexing.index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
-            return "" if question.n_words is None else indexing.as_text(())
+            return indexing.answer_text([], question.n_words is None)
         if index.is_english_with(question.query):
             # Whether the documents lack the rare words of the subject, or of the question if no subject is named.
             lacking = index.unknown(question.query)
@@ -87,10 +87,9 @@ class Support:
             if lacking > least and (not question.subject or index.unknown(question.subject) > _LACKING):
                 return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
         clusters = _ranked(index, index.encode(question.query))
-        if question.n_words is None:
-            chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
-            return "\n".join(indexing.as_bullet(sentence, numbers) for sentence, numbers in chosen)
-        return indexing.as_text(sentence for sentence, _ in _chosen(index, clusters, question.n_insights, question.n_words))
+        most_words = _SUMMARY_WORDS if question.n_words is None else question.n_words
+        chosen = _chosen(index, clusters, question.n_insights, most_words)
+        return indexing.answer_text(chosen, question.n_words is None)
 
 
 def _central(texts: Sequence[str]) -> list[str]:
@@ -201,14 +200,12 @@ class Lead:
         if not relevance.any() and index.is_english_with(question.query):
             return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
         ranking = np.argsort(-np.round(index.document_similarities(query), 12), kind="stable").tolist()
-        chosen: list[tuple[str, int]] = []
+        chosen: list[tuple[str, list[int]]] = []
         for place in ranking:
             sentences = np.flatnonzero(index.documents == place)
             if len(chosen) == question.n_insights:
                 break
             if sentences.size:
                 lead = sentences[np.argmax(relevance[sentences] >= _LEAD * relevance[sentences].max())]
-                chosen.append((index.texts[lead], index.numbers[place]))
-        if question.n_words is None:
-            return "\n".join(indexing.as_bullet(sentence, [number]) for sentence, number in chosen)
-        return indexing.as_text(sentence for sentence, _ in chosen)
+                chosen.append((index.texts[lead], [index.numbers[place]]))
+        return indexing.answer_text(chosen, question.n_words is None)

@@ -12,7 +12,7 @@ import functools
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -208,22 +208,21 @@ def terms_of(text: str) -> list[str]:
     return list(filter(None, map(_term, words)))
 
 
-def as_bullet(sentence: str, numbers: list[int]) -> str:
-    """A bullet with citations. Brackets and line breaks in the sentence are replaced, so that they cannot imitate ours."""
-    return f"- {as_sentence(sentence)} " + "".join(f"[{number}]" for number in numbers)
-
-
 NOTHING_SAID = "The documents do not say."
 
 
-def as_text(sentences: Iterable[str]) -> str:
-    """The sentences as one text; without sentences, a text that says so, since a text is expected."""
-    return " ".join(map(as_sentence, sentences)) or NOTHING_SAID
+def answer_text(chosen: Sequence[tuple[str, Sequence[int]]], as_bullets: bool) -> str:
+    """Sentences, each with the numbers of its documents, as bullets with citations or as one text; a text without sentences says
+    so, since a text is expected.
 
-
-def as_sentence(sentence: str) -> str:
-    """The sentence on one line, with parentheses for square brackets, and without a leading bullet mark."""
-    return " ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ")
+    Each sentence is on one line, without a leading bullet mark, and with parentheses for square brackets, so that it cannot
+    imitate our citations.
+    """
+    lines = [" ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ") for sentence, _ in chosen]
+    if not as_bullets:
+        return " ".join(lines) or NOTHING_SAID
+    cited = ("".join(f"[{number}]" for number in numbers) for _, numbers in chosen)
+    return "\n".join(f"- {line} {numbers}" for line, numbers in zip(lines, cited, strict=True))
 
 
 # Cached, since texts repeat a limited number of words.
