@@ -103,7 +103,8 @@ class Account:
         # From now on, an answer with this key may be this call's, and says nothing about the cost of an earlier call.
         self._earlier.pop(key, None)
         listed = key in self._listed
-        self.withdraw(key)
+        if key in self._promised:
+            self.withdraw(key)
         # A free call needs no reservation.
         if micros:
             self._calls[key] = purpose, micros

@@ -221,10 +221,6 @@ class Message:
     role: Role
     content: str
 
-    def __post_init__(self) -> None:
-        if self.role not in _ROLES:
-            raise ValueError(f"a message has the role {self.role!r}; expected system, user or assistant")
-
 
 def system(text: str) -> Message:
     """A system message: how to answer."""
@@ -290,6 +286,8 @@ class Request:
         conversation = (Message("user", messages),) if isinstance(messages, str) else tuple(messages)
         if not conversation and not inputs:
             raise ValueError("a request has no message; expected at least one")
+        if odd := [message.role for message in conversation if message.role not in _ROLES]:
+            raise ValueError(f"a message has the role {odd[0]!r}; expected system, user or assistant")
         if (task == "chat") == bool(inputs):
             raise ValueError(f"a request of task {task!r} has {len(inputs)} inputs; expected messages for chat, else inputs")
         if n < 1:

@@ -99,7 +99,7 @@ def test_a_text_is_one_message_of_a_user() -> None:
         lambda: Request("m", ()),
         lambda: Request("m", "p", n=0),
         lambda: Request("m", "p", logprobs=21),
-        lambda: Message("tool", "p"),  # type: ignore[arg-type]
+        lambda: Request("m", [Message("tool", "p")]),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_request_is_none(make: Callable[[], object]) -> None:

@@ -40,16 +40,8 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
 
     `priced`: whether the entry has its own `price`, since known prices are those of the standard tier.
     """
-    secret = None
-    for path, name in _names(extra):
-        words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
-        if "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words):
-            secret = path
-            break
-    if secret:
-        return f"extra.{secret}: keys do not belong in a spec; name the variable in api_key_env"
-    if _KEY_LIKE.search(repr(extra)):
-        return "extra: a value looks like a key; keys do not belong in a spec; name the variable in api_key_env"
+    if extra and (wrong := _flaw_of_extra(extra, priced)):
+        return wrong
     if api_key_env is not None and not _VARIABLE.fullmatch(api_key_env):
         return "api_key_env: expected the name of an environment variable, such as OPENAI_API_KEY, and never the key itself"
     if api_base is not None and not _plain_url(api_base):
@@ -59,6 +51,17 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
             scheme = "https" if _PUBLIC.fullmatch(api_base) else "http"
             return f"api_base: {api_base} has no scheme; write {scheme}://{api_base}"
         return f"api_base: {api_base!r} is no URL; write http:// or https:// and a host, such as http://localhost:8000/v1"
+    return ""
+
+
+def _flaw_of_extra(extra: Mapping[str, Any], priced: bool) -> str:
+    """See `flaw`; for further parameters of a model's calls."""
+    for path, name in _names(extra):
+        words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+        if "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words):
+            return f"extra.{path}: keys do not belong in a spec; name the variable in api_key_env"
+    if _KEY_LIKE.search(repr(extra)):
+        return "extra: a value looks like a key; keys do not belong in a spec; name the variable in api_key_env"
     body = extra.get("extra_body")
     for name in [*extra, *(body if isinstance(body, Mapping) else ())]:
         if name in _OWN:
