@@ -137,7 +137,7 @@ def _bar_line(progress: Progress, width: int) -> str:
     if progress.items_done == progress.items_total:
         done = total
     share = min(1.0, done / total) if total else 1.0
-    text = "  ".join([f"{100 * share:.0f}%", *_parts(progress, brief=True)])
+    text = f"{100 * share:.0f}%  {line(progress, brief=True)}"
     room = min(LONGEST_BAR, width - len(text) - 2)
     if room < SHORTEST_BAR:
         return text
@@ -145,17 +145,14 @@ def _bar_line(progress: Progress, width: int) -> str:
     return f"{'━' * full}{'─' * (room - full)}  {text}"
 
 
-def line(progress: Progress, ended: bool = False) -> str:
+def line(progress: Progress, ended: bool = False, brief: bool = False) -> str:
     """One line: cells, judgments, failures; dollars spent, reserved and left; calls a second, 429s, retries; time left.
 
-    It names models that were given up, or that wait at their provider's request.
+    It names models that were given up, or that wait at their provider's request. `brief`: for a terminal, whose other lines name
+    the models.
     """
-    return "  ".join([printable(progress.run), *_parts(progress, ended=ended)])
-
-
-def _parts(progress: Progress, brief: bool = False, ended: bool = False) -> list[str]:
-    """The parts of the line. `brief`: for a terminal, whose other lines name the models."""
-    parts = [f"{progress.unit} {progress.items_done}/{progress.items_total}"]
+    parts = [] if brief else [printable(progress.run)]
+    parts.append(f"{progress.unit} {progress.items_done}/{progress.items_total}")
     # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
     if progress.table and not brief:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
@@ -192,8 +189,8 @@ def _parts(progress: Progress, brief: bool = False, ended: bool = False) -> list
         left += ["?" if progress.seconds_left is None else _time(progress.seconds_left)]
         doing = f"{', '.join(left)} to go"
         if brief:
-            return [*parts, doing]
-    return [*parts, f"{_time(progress.seconds)} elapsed, {doing}"]
+            return "  ".join([*parts, doing])
+    return "  ".join([*parts, f"{_time(progress.seconds)} elapsed, {doing}"])
 
 
 def _state(model: ModelProgress) -> str:
