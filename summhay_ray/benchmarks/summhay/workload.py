@@ -23,7 +23,7 @@ from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval, RetrievalSpec
 from summhay_ray.benchmarks.summhay.grid.summaries import ask_context, make_context, summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.export import export
-from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, HaystackMetadata, haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, HaystackMetadata, haystack_rows, keep_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, expand_entries, haystack_warnings
 from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
@@ -370,10 +370,11 @@ class SummHay(Summaries[SummhaySpec]):
     def record(self, store: benchmark.Store) -> dict[str, Any]:
         """See `Workload`: enough to rebuild the grid without the spec's files."""
         given = [answers.file for answers in self.models.given_answers.values()]
+        self.grid.haystacks.keep(store)
         return {
             "spec": self.spec.model_dump(mode="json"),
             **self.grid.entries.record_fields(),
-            **self.grid.haystacks.keep(store),
+            **keep_metadata(store, self.grid.haystacks.metadata),
             "inputs": self.inputs.keep(store, retrieval.files(self.spec.retrievers)),
             "answers": {file: store.put_object(INPUT, self.inputs.read(file)) for file in given},
             retrieval.UNORDERED: sorted(self.grid.retrievers.unordered),

@@ -14,7 +14,7 @@ from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, Store, T
 from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
 from summhay_ray.benchmarks.summhay.grid.grid import check_retrievers_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, FIELDS_OF_HAYSTACKS, objects_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, FIELDS_OF_HAYSTACKS, keep_metadata, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, by_store, expand_entries, haystack_warnings, haystacks_of
 from summhay_ray.errors import SpecError
 from summhay_ray.text import semantic_hash
@@ -243,10 +243,11 @@ class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
             for path in (retrieve.CORPUS, retrieve.QUERIES, *self.corpora.judgments(folder))
         ]
         named = [*retrieval.files(spec.retrievers), *beir, *([spec.qrels] if spec.qrels else ())]
+        self.haystacks.keep(store)
         return {
             "spec": spec.model_dump(mode="json"),
             "inputs": self.inputs.keep(store, named),
-            **self.haystacks.keep(store),
+            **keep_metadata(store, self.haystacks.metadata),
             retrieval.UNORDERED: sorted(self.retrievers.unordered),
             NOTES: self.corpora.notes(),
         }

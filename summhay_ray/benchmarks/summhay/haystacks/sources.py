@@ -22,7 +22,6 @@ from summhay_ray.benchmark import Benchmark, Inputs, Spec, Store
 from summhay_ray.benchmarks.hub_files import HUB, hub_content, hub_entries
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     HaystackMetadata,
-    keep_metadata,
     metadata_of,
     source_bytes,
     stored_metadata,
@@ -166,25 +165,25 @@ class Haystacks(Mapping[str, Haystack]):
             source = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
         return source.haystack
 
-    def keep(self, store: Store) -> dict[str, Any]:
-        """Put the metadata and missing sources into the store; later reads use the store. Returns the fields of a run's record
-        that name them. Raises UserError for a source that has changed since its metadata was made."""
-        if self._kept_in != store.files.uri:
-            there = set(store.files.names("objects/haystack"))
-            absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
-            blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
-            read = ([(one.digest, *self.read(one.haystack_id)) for one in block] for block in blocks)
-            if self.mapped is None:
-                for block in read:
-                    _put(store, block)
-            else:
-                uri = store.files.uri
-                for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
-                    continue
-            known = {one.haystack_id: (one.digest, one.name) for one in self.metadata}
-            self.read = lambda haystack_id: (store.get_object("haystack", known[haystack_id][0]), known[haystack_id][1])
-            self._kept_in = store.files.uri
-        return keep_metadata(store, self.metadata)
+    def keep(self, store: Store) -> None:
+        """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
+        its metadata was made."""
+        if self._kept_in == store.files.uri:
+            return
+        there = set(store.files.names("objects/haystack"))
+        absent = [one for one in self.metadata if f"objects/haystack/{one.digest}" not in there]
+        blocks = (absent[start : start + TOGETHER] for start in range(0, len(absent), TOGETHER))
+        read = ([(one.digest, *self.read(one.haystack_id)) for one in block] for block in blocks)
+        if self.mapped is None:
+            for block in read:
+                _put(store, block)
+        else:
+            uri = store.files.uri
+            for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
+                continue
+        known = {one.haystack_id: (one.digest, one.name) for one in self.metadata}
+        self.read = lambda haystack_id: (store.get_object("haystack", known[haystack_id][0]), known[haystack_id][1])
+        self._kept_in = store.files.uri
 
 
 @functools.lru_cache(maxsize=1)
