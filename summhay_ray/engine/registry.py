@@ -74,8 +74,8 @@ def load_workload(
         where = str(spec)
     changes = list(overrides)
     with own_code_allowed(not untrusted):
-        if kinds_given := [one for one in changes if one.startswith("kind=")]:
-            fields = apply_overrides(fields, kinds_given)
+        if kind_overrides := [one for one in changes if one.startswith("kind=")]:
+            fields = apply_overrides(fields, kind_overrides)
         try:
             kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
         except UserError as error:

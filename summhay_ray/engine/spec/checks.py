@@ -55,7 +55,7 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
 
 
 def _flaw_of_extra(extra: Mapping[str, Any], priced: bool) -> str:
-    """See `flaw`; for further parameters of a model's calls."""
+    """What is wrong with an entry's `extra`, which is not empty; see `flaw`."""
     for path, name in _names(extra):
         words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
         if "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words):
