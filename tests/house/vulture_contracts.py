@@ -27,6 +27,7 @@ _has_corpora
 _one_or_many
 _stages_asked
 _asked_alone
+_can_repeat
 _budgets_count
 _makes
 _filled_in
