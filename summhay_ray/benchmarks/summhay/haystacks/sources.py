@@ -124,6 +124,7 @@ class Haystacks(Mapping[str, Haystack]):
     mapped: Callable[..., Iterator[Any]] | None = None
     """See `Inputs.mapped`."""
     _kept_in: str = field(default="", init=False)
+    _recorded: dict[str, Any] = field(default_factory=dict, init=False)
     _load: threading.Lock = field(default_factory=threading.Lock, init=False)
     _thread: ThreadPoolExecutor | None = field(default=None, init=False)
 
@@ -189,12 +190,14 @@ class Haystacks(Mapping[str, Haystack]):
             for _ in self.mapped(lambda block: _put(_opened(uri), block), read, UserError):
                 continue
         self.read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
-        self._kept_in = store.files.uri
+        self._kept_in, self._recorded = store.files.uri, {}
 
     def recorded(self, store: Store) -> dict[str, Any]:
         """Keep the haystacks and their metadata in the store. Returns the fields of a run's record that name them."""
         self.keep(store)
-        return keep_metadata(store, self.metadata)
+        # A start asks twice: for the record of a new run, and for its workers.
+        self._recorded = self._recorded or keep_metadata(store, self.metadata)
+        return self._recorded
 
 
 @functools.lru_cache(maxsize=1)
@@ -318,14 +321,14 @@ def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
     if entry.startswith(HUB):
         return _of_hub(hub_content, entry)
     try:
-        if inputs.path(entry).is_dir():
-            mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
-            raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}")
         content = inputs.read(entry)
     except SpecError as error:
-        if not entry.startswith(STORE):
-            raise
-        raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+        if entry.startswith(STORE):
+            raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+        if inputs.path(entry).is_dir():
+            mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
+            raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}") from None
+        raise
     return _nuggets(inputs, documents, entry, content) if entry.endswith(_LINES) or holds_nuggets(content) else content
 
 
