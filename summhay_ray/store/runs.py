@@ -350,14 +350,17 @@ class RunStore:
                 found.append(reader.units_with(name, pl.any_horizontal(contains)).filter(pl.col("kind") == kind))
         return pl.concat(one.select("kind", "unit") for one in found).unique(maintain_order=True)
 
-    def finished(self, kind: str) -> dict[str, bool]:
-        """Every committed unit of a kind -> whether it failed in a way that may be retried."""
+    def units(self, kind: str) -> pl.DataFrame:
+        """Every committed unit of a kind: `unit`, its name, and `retry`, whether it failed in a way that may be retried."""
 
         def read() -> pl.DataFrame:
             return self.reader([]).units.valid.filter(kind=kind).select("unit", "retry")
 
-        # A frame takes a third of the dictionary's memory.
-        return dict(self._read_once(("finished", kind), read).iter_rows())
+        return self._read_once(("units", kind), read)
+
+    def finished(self, kind: str) -> dict[str, bool]:
+        """`units` as a dictionary, which takes three times the memory."""
+        return dict(self.units(kind).iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these
