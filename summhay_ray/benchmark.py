@@ -102,6 +102,11 @@ class Benchmark(Workload[S]):
         return run.finished(ITEM)
 
     @staticmethod
+    def n_finished_items(run: RunStore) -> int:
+        """The number of finished items, including those with a failure."""
+        return run.units(ITEM).height
+
+    @staticmethod
     def stored_answers(run: RunStore) -> Iterator[tuple[str, Any]]:
         """A run's raw answers for the shelf `answers` of `Samples`: (key, the fields that are not empty)."""
         return engine.answers_of(run)

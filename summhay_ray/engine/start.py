@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import BadBenchmark, ReadOptions
 from summhay_ray.engine.plan import PlanResult, plan, rehearse
@@ -62,8 +64,6 @@ from summhay_ray.sections import Section, html_of
 from summhay_ray.store import RUN, DriverSession, RunStore, Store, begin_session, clean_daily, running_drivers
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from summhay_ray.engine.ray.executor import RayExecution
 
     Execution = InlineExecution | RayExecution
@@ -320,7 +320,7 @@ class _Start:
     def _outcome(self, run: RunStore, total: int, results: Results, snapshot: Snapshot, reach: RecordedReach) -> RunResult:
         """The outcome of the run as it is now. `total`: its number of items. `snapshot`: the ledger's last one."""
         items = item_counts(run, total)
-        index, answers = run.log(), answer_counts(run)
+        index, answers, units = run.log(), answer_counts(run), run.units(ITEM)
         money = money_of(run, index)
         excesses = excess_totals(index.excesses(self.run.run_id).values(), reach.token_margins)
         finished = "done" if items["done"] == items["total"] and not excesses else "partial"
@@ -350,7 +350,7 @@ class _Start:
             stopped_models=stopped,
             doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,
-            tried_again=sum(run.finished(ITEM).values()),
+            tried_again=int(units["retry"].sum()),
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
@@ -367,7 +367,7 @@ class _Start:
             batches=batches,
             computing=snapshot.get("computing", {}),
             commonest_failure=failure,
-            example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
+            example=next(iter(units.filter(~pl.col("retry"))["unit"].head(1)), ""),
         )
 
     def _answer_rest(self, reach: RecordedReach) -> tuple[int, dict[str, Any] | None]:
@@ -512,7 +512,7 @@ class _Start:
         """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
         run stopped."""
         run = self.run.at(checked=False)
-        n_items = total - len(finished_items(run))
+        n_items = total - int((~run.units(ITEM)["retry"]).sum())
         if not n_items:
             return None, ""
         if self.run.batches.all(only_open=True):

@@ -21,8 +21,8 @@ _PLACE = np.dtype([("file", np.uint32), ("offset", np.int64), ("length", np.uint
 _ROW = np.dtype([("key", "S32"), ("place", _PLACE)])
 """A key's bytes, and the location of its answer."""
 _KEY = re.compile("[0-9a-f]{64}")
-MOST_RECENT = 32_768
-"""Maximum number of answers that are Python objects, unless an eighth of all is more."""
+MOST_RECENT = 4096
+"""Maximum number of answers that are Python objects, unless a 32nd of all is more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +87,24 @@ class Places(MutableMapping[str, Location]):
         return self._files[name]
 
     def _merge(self, parts: Sequence[NDArray[np.void]]) -> list[tuple[str, Location]]:
-        """Merge rows into the sorted ones; the first row of a key stays. Returns the others."""
+        """Insert the recent rows, then `parts`, into the sorted ones; the first row of a key stays. Returns the others."""
         recent = {key: location for key, location in self._recent.items() if _KEY.fullmatch(key)}
         packed = [(bytes.fromhex(key), (self._number(one.name), one.offset, one.length)) for key, one in recent.items()]
         self._recent = {key: location for key, location in self._recent.items() if key not in recent}
-        known = self._places["length"] > 0
-        keys = np.concatenate([self._keys[known], *(rows["key"] for rows in (np.array(packed, _ROW), *parts))])
-        places = np.concatenate([self._places[known], *(rows["place"] for rows in (np.array(packed, _ROW), *parts))])
-        order = np.argsort(keys, kind="stable")
-        keys, places = keys[order], places[order]
-        again = np.zeros(len(keys), bool)
-        again[1:] = keys[1:] == keys[:-1]
-        self._keys, self._places, self._deleted = keys[~again], places[~again], 0
-        pairs = map(self._pair, keys[again], places[again])
+        new = np.concatenate([np.array(packed, _ROW), *parts])
+        if self._deleted:
+            known = self._places["length"] > 0
+            self._keys, self._places, self._deleted = self._keys[known], self._places[known], 0
+        new = new[np.argsort(new["key"], kind="stable")]
+        at = np.searchsorted(self._keys, new["key"])
+        again = np.zeros(len(new), bool)
+        again[1:] = new["key"][1:] == new["key"][:-1]
+        if len(self._keys):
+            again |= self._keys[np.minimum(at, len(self._keys) - 1)] == new["key"]
+        # One array at a time: a copy of both would double the memory of a ledger of many answers.
+        self._keys = np.insert(self._keys, at[~again], new["key"][~again])
+        self._places = np.insert(self._places, at[~again], new["place"][~again])
+        pairs = [self._pair(row["key"], row["place"]) for row in new[again]]
         return [(key, location) for key, location in pairs if self[key] != location]
 
     def _pair(self, key: bytes, place: np.void) -> tuple[str, Location]:
@@ -132,7 +137,7 @@ class Places(MutableMapping[str, Location]):
             self._places[index] = (self._number(location.name), location.offset, location.length)
             return
         self._recent[key] = location
-        if len(self._recent) > max(MOST_RECENT, len(self._keys) // 8):
+        if len(self._recent) > max(MOST_RECENT, len(self._keys) // 32):
             self._merge([])
 
     def __delitem__(self, key: str) -> None:

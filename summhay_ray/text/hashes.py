@@ -28,10 +28,11 @@ encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=T
 
 def _plain(value: Any) -> Any:
     """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
-    # Most values are texts and dicts; the check for any mapping is slow.
-    if isinstance(value, str):
+    # A large run hashes many values, and these checks of the type are fast.
+    kind = type(value)
+    if kind is str or kind is int or value is None:
         return value
-    if isinstance(value, dict | Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]

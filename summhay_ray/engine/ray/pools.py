@@ -13,6 +13,7 @@ import contextlib
 import json
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -107,13 +108,13 @@ class Answerer:
     def __call__(self, batch: Batch) -> Batch:
         counts, error = Counter[str](), b""
         try:
-            if works := read_batch(batch["items"][0]):
+            if works := read_batch(zlib.decompress(batch["items"][0]).decode("ascii")):
                 for result in asyncio.run_coroutine_threadsafe(self._worker.work_here(works), self._loop).result():
                     counts.update(result.counts())
         # Ray Data keeps only the text of an exception.
         except Exception as problem:  # noqa: BLE001
             error = ray.cloudpickle.dumps(problem)
-        return {**batch, "items": _column(""), "counts": _column(json.dumps(counts)), "error": _column(error)}
+        return {**batch, "items": _column(b""), "counts": _column(json.dumps(counts)), "error": _column(error)}
 
 
 def _column(value: Any) -> NDArray[Any]:
@@ -203,8 +204,10 @@ class Pools:
 
     def _row(self, number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
         works = [WorkItem(item, writes_input=item.source in self._first) for item in items]
-        texts = {"items": batch_text(works), "parts": json.dumps([dict(part) for part in parts])}
-        return {"number": number, **texts, "computed": "", "counts": "", "error": b""}
+        # The rows of all blocks are in the driver's memory until the end.
+        packed = zlib.compress(batch_text(works).encode("ascii"), level=1)
+        parts_text = json.dumps([dict(part) for part in parts])
+        return {"number": number, "items": packed, "parts": parts_text, "computed": "", "counts": "", "error": b""}
 
     async def _map_rows(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> AsyncGenerator[int, None]:
         """The numbers of the rows that the stages have mapped, in the order in which they are done."""

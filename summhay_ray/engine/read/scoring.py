@@ -44,8 +44,8 @@ def compute_results(workload: Workload[Any], tables: RunTables) -> Results:
     is_own, run = bool(own_name(workload)), tables.run
     if is_own:
         failures = run.table("failures")
-        answered = run.finished(ITEM).keys() - set(failures[failures.columns[0]])
-        ids = pl.Series(sorted(answered), dtype=pl.String).implode()
+        finished = run.units(ITEM)["unit"]
+        ids = finished.filter(~finished.is_in(failures.to_series(0).implode())).implode()
         items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(ids).not_().alias(LACKS))
         _check_keys(workload, run)
     with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
@@ -60,7 +60,7 @@ def compute_results(workload: Workload[Any], tables: RunTables) -> Results:
                 raise BadBenchmark(f"{workload.kind}: score gives {given}; expected a polars DataFrame; {_MEND}")
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
     so_far = ""
-    if not workload.imported and (n_asked := len(run.finished(ITEM))) < (total := workload.n_items()):
+    if not workload.imported and (n_asked := run.units(ITEM).height) < (total := workload.n_items()):
         so_far = f"{n_asked:,} of {total:,} {workload.counted.items} so far: the figures are of these"
 
     sections = functools.cache(functools.partial(_sections, workload, tables, scores, so_far, items if is_own else None))

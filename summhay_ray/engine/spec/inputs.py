@@ -65,7 +65,8 @@ class Inputs:
     """Name in the spec -> path on this machine, for the files that were read from disk."""
     settled: bool = field(default=False, init=False)
     """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
-    _places: set[Path] | None = field(default=None, init=False)
+    _places: set[str] | None = field(default=None, init=False)
+    """The spec's texts as absolute paths, each relative to the spec's folder and to the current one."""
     _given: dict[str, bytes] = field(default_factory=dict, init=False)
 
     @functools.cached_property
@@ -94,7 +95,7 @@ class Inputs:
         elif entry in self._given:
             content = self._given[entry]
         else:
-            path = self.path(entry)
+            path = self._find(entry)
             try:
                 content = read_json(path, self._within(path))
             except OSError as error:
@@ -132,25 +133,30 @@ class Inputs:
     def path(self, entry: str) -> Path:
         """The path of a file or folder: in the spec's folder or, for a trusted spec, else in the current one. Raises SpecError if
         it does not exist or is outside the place that the spec names."""
-        path = find(entry, self.folder) if self.untrusted else find(entry, self.folder, Path())
-        if path is None:
-            raise SpecError(f"spec: no file {entry!r} in {str(self.folder)!r}; paths start from the spec's folder")
+        path = self._find(entry)
         try:
             real_path(path, *self._within(path))
         except UserError as error:
             raise SpecError(f"spec: {error}") from error
         return path
 
+    def _find(self, entry: str) -> Path:
+        """Like `path`, without the check of its place."""
+        path = find(entry, self.folder) if self.untrusted else find(entry, self.folder, Path())
+        if path is None:
+            raise SpecError(f"spec: no file {entry!r} in {str(self.folder)!r}; paths start from the spec's folder")
+        return path
+
     def _within(self, path: Path) -> list[Path]:
         """The folders that `path` must not lead out of: the nearest one above it that the spec names, unless the spec names the
         path itself; and, for an untrusted spec, the spec's own folder."""
         if self._places is None:
-            # The spec's texts as paths, each relative to the spec's folder and to the current one.
-            roots = (self.folder, Path())
-            self._places = {Path(os.path.abspath(root / text)) for text in self.named if text for root in roots}
-        placed = Path(os.path.abspath(path))
-        above = next((place for place in (placed, *placed.parents) if place in self._places), placed)
-        return [*([above] if above != placed else []), *([self.folder] if self.untrusted else [])]
+            self._places = {os.path.abspath(root / text) for text in self.named if text for root in (self.folder, Path())}
+        placed = above = os.path.abspath(path)
+        while above not in self._places and (parent := os.path.dirname(above)) != above:
+            above = parent
+        named_folder = [Path(above)] if above in self._places and above != placed else []
+        return [*named_folder, *([self.folder] if self.untrusted else [])]
 
     def text(self, entry: str) -> str:
         """The file's text, without a byte order mark. Raises SpecError if it is not UTF-8."""

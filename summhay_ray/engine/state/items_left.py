@@ -101,15 +101,14 @@ def state_of(workload: Workload[Any], run: RunStore, limit: int | None = None) -
 
 def finished_items(run: RunStore) -> frozenset[str]:
     """The ids of the items that are committed and not to be tried again."""
-    return frozenset(item for item, again in run.finished(ITEM).items() if not again)
+    return frozenset(run.units(ITEM).filter(~pl.col("retry"))["unit"])
 
 
 def item_counts(run: RunStore, total: int) -> dict[str, int]:
     """Numbers of items: `total`, `done` (committed without a failure) and `failed`."""
-    committed = run.finished(ITEM)
-    failures = run.table("failures")
-    failed = set(failures[failures.columns[0]].to_list()) & set(committed)
-    return {"total": total, "done": len(committed) - len(failed), "failed": len(failed)}
+    committed, failures = run.units(ITEM)["unit"], run.table("failures")
+    n_failed = int(committed.is_in(failures.to_series(0).unique().implode()).sum())
+    return {"total": total, "done": len(committed) - n_failed, "failed": n_failed}
 
 
 def failure_counts(run: RunStore) -> dict[str, int]:

@@ -306,14 +306,14 @@ def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
     if entry.startswith(HUB):
         return _of_hub(hub_content, entry)
     try:
-        if inputs.path(entry).is_dir():
-            mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
-            raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}")
         content = inputs.read(entry)
     except SpecError as error:
-        if not entry.startswith(STORE):
-            raise
-        raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+        if entry.startswith(STORE):
+            raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+        if inputs.path(entry).is_dir():
+            mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
+            raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}") from None
+        raise
     return _nuggets(inputs, documents, entry, content) if entry.endswith(_LINES) or holds_nuggets(content) else content
 
 

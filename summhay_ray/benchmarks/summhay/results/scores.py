@@ -393,9 +393,10 @@ def _count_unasked(
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
     if workload is not None:
-        finished, total = Benchmark.finished_items(run), run.record["cells"]
-        if len(finished) < total:
-            so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
+        n_finished, total = Benchmark.n_finished_items(run), run.record["cells"]
+        if n_finished < total:
+            finished = Benchmark.finished_items(run)
+            so_far = f"{n_finished:,} of {total:,} cells so far: the figures are of these"
             rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
     waiting = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
     parts = [waiting.with_columns(judge=pl.lit(name)) for name in scored_by]
