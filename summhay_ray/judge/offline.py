@@ -299,7 +299,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "9"
+    revision: ClassVar[str] = "10"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
