@@ -480,8 +480,9 @@ def _other_agent(one: Statement, said: Sequence[Statement], shown: Sequence[Stat
         if verb == its_verb and not _same_name(agent.name, other.name):
             words, near_words = one.roots.difference(agent.name), near.roots.difference(other.name)
             shared = len(words & near_words)
-            most = max(_most_shared(agent, verb, words, shown), _most_shared(other, verb, near_words, said))
-            if shared >= _SHARED_BY_NAMES * min(len(words), len(near_words)) and 0 <= most < shared:
+            if shared < _SHARED_BY_NAMES * min(len(words), len(near_words)):
+                continue
+            if 0 <= max(_most_shared(agent, verb, words, shown), _most_shared(other, verb, near_words, said)) < shared:
                 return Contradiction("name", agent.words, other.words)
     return None
 

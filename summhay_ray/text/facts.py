@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from summhay_ray.text.fact_tokens import (
@@ -314,7 +314,7 @@ def read_statement(sentence: str) -> Statement:
         negations,
         prefixed,
         tuple(_actions(words, roots, facts)),
-        tuple(_agents(words, facts, done - planned)),
+        tuple(islice(_agents(words, facts, done - planned), _REACH)),
         done - planned,
         planned,
     )
