@@ -29,7 +29,7 @@ from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plai
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "10"
+SUPPORT_REVISION = "11"
 """The judge's revision, part of the identity of its judgments. Change it when the judge's values, or its repairs, change."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Minimum value of a document that supports a bullet, and of one that supports part of it."""

@@ -43,7 +43,7 @@ from summhay_ray.judge.prompt import INSIGHT_HEADING, numbered_at, read, shipped
 from summhay_ray.judge.strategies import Absence
 from summhay_ray.llm import Request
 from summhay_ray.records import Coverage
-from summhay_ray.text import FUNCTION_WORDS, UNSPACED, find_contradictions, root, sentences
+from summhay_ray.text import FUNCTION_WORDS, UNSPACED, find_contradictions, find_omissions, root, sentences
 
 COMMON_WEIGHT = 0.5
 """Weight of a common word (of `COMMON_ROOTS`) relative to other words."""
@@ -77,6 +77,12 @@ _NEAR = 3
 _SENTENCES = 3
 """Most sentences of a bullet that are compared with an insight together."""
 _LONGEST_KEPT = 5000
+_LONGEST_BULLET = 12
+"""Most sentences of a bullet that covers an insight fully."""
+_CLOSE = 0.4
+"""The least recall of an insight whose omissions are looked for."""
+_LOST = 0.25
+"""The share of an insight's words above which a summary leaves something out, if the best bullet has no other words instead."""
 _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
 """A bullet with such a beginning continues the one before it."""
 
@@ -108,6 +114,9 @@ class Features:
     """Values in the order of `TOGETHER` (or `ALONE` for a single insight)."""
     contradicted: bool = False
     """Whether the best bullet contradicts the insight (`text.find_contradictions`)."""
+    incomplete: bool = False
+    """Whether the insight is at most partly covered: the summary lacks one of its facts or many of its words, or the best bullet
+    is a whole document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +178,16 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
         following = bullets[bullet + 1] if bullet + 1 < len(bullets) else ""
         passage = bullets[bullet] + (f"\n{following}" if _CONTINUES.match(following) else "")
         contradicted = bool(find_contradictions(insights[place], passage))
-        found.append(Features(bullet, (recall, whole, pairs, own[best] - rival), contradicted))
+        lost, added = len(insight.kinds - said), len(bullet_texts[best].kinds - insight.kinds)
+        lacks_words = lost - added > _LOST * len(insight.kinds)
+        is_document = owners.count(bullet) * _SENTENCES > _LONGEST_BULLET
+        # With a lower recall, the insight is not fully covered anyway.
+        incomplete = recall >= _CLOSE and (
+            lacks_words
+            or is_document
+            or any(not said.issuperset(roots(fact)) for fact in find_omissions(insights[place], passage))
+        )
+        found.append(Features(bullet, (recall, whole, pairs, own[best] - rival), contradicted, incomplete))
     return found
 
 
@@ -198,6 +216,8 @@ SHIPPED = "offline_judge.json"
 _DIGITS = 4
 _CONTRADICTED = 0.1
 """The greatest expected coverage of an insight that the summary contradicts: the words of some denials are misleading."""
+_BELOW = 0.01
+"""How far below the least value of full coverage an incomplete one is: people call many of them full."""
 
 MOST_UNCERTAIN = 0.5
 """The greatest standard deviation of a coverage between 0 and 1."""
@@ -274,6 +294,8 @@ def rating(coefficients: Coefficients, feature: Features | None, bullets: bool =
     value, uncertainty = (round(one, _DIGITS) for one in coefficients.expected(feature.values))
     if feature.contradicted:
         return Rated("NO_COVERAGE", None, min(value, _CONTRADICTED), uncertainty)
+    if feature.incomplete:
+        value = min(value, round(coefficients.full_from - _BELOW, _DIGITS))
     if value < coefficients.partial_from and value < coefficients.full_from:
         return Rated("NO_COVERAGE", None, value, uncertainty)
     coverage: Coverage = "FULL_COVERAGE" if value >= coefficients.full_from else "PARTIAL_COVERAGE"
@@ -299,7 +321,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "9"
+    revision: ClassVar[str] = "10"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.

@@ -16,7 +16,7 @@ from summhay_ray.text.answers import (
     remove_thinking,
     whole_number,
 )
-from summhay_ray.text.contradictions import find_contradictions
+from summhay_ray.text.contradictions import find_contradictions, find_omissions
 from summhay_ray.text.facts import TENS, UNITS_OF_TEN, Fact, plain_numeral, read_statement, values_of
 from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, read_json_lines, semantic_hash, text_hash
 from summhay_ray.text.material import (
@@ -90,6 +90,7 @@ __all__ = [
     "fill",
     "final_text",
     "find_contradictions",
+    "find_omissions",
     "first_tokens",
     "headed",
     "inline",

@@ -5,6 +5,8 @@ sentences that share words with the statement) and another value. There is no co
 anywhere, in any form, or does not mention it.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Collection, Iterator, Sequence
@@ -28,6 +30,10 @@ _NEAR = 3
 """Content words up to this distance from a fact belong to it."""
 _MANY = 100
 """From this number on, equal numbers of different nouns count the same things."""
+_FEW = 2
+"""Number words up to this number have many other forms: "a pair", "both"."""
+_BEGINNING = 4
+"""Letters in which a name and its adjective agree."""
 _ARTICLES = frozenset(("the", "a", "an"))
 _IN = frozenset(("in", "on", "at", "inside", "under", "near"))
 _LEADS = _ARTICLES | _IN
@@ -83,7 +89,7 @@ _OPPOSITE_WORDS = """
     create created add added / cut eliminate eliminated
     join joined / leave left quit
     support supported favour favor / oppose opposed against
-    uphold upheld grant granted / dismiss dismissed overturn overturned deny denied
+    uphold upheld grant granted / dismiss dismissed overturn overturned deny denied refuse refused
     confirm confirmed / deny denied
     agree agreed / disagree disagreed
     connect connected / disconnect disconnected
@@ -112,6 +118,8 @@ _OPPOSITE_WORDS = """
     always / never
     all every each / none / half / only
     subject / exempt
+    cancel cancelled scrap scrapped postpone postponed / proceed proceeded held continue continued
+    end ended / complete completed
     impose imposed extend extended / lift lifted
     keep kept retain retained / drop dropped remove removed abandon abandoned discard discarded
 """
@@ -146,13 +154,16 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     for one in said.statements:
         opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.stems)
         twins = [near for near in shown.statements if len(one.roots - near.roots) == 1 == len(near.roots - one.roots)]
-        swapped = _swapped_action(one, said.actions, shown.actions) if shown.actions else None
-        if not (one.facts or one.negations or shown.denies or opposes or twins or swapped):
+        swapped = (shown.actions and _swapped_action(one, said.actions, shown.actions)) or _other_agent(
+            one, said.statements, shown.statements
+        )
+        stages = (one.done & shown.planned) - shown.done - said.planned | (one.planned & shown.done) - shown.planned - said.done
+        if not (one.facts or one.negations or shown.denies or opposes or twins or swapped or stages):
             continue
         if len(one.roots & shown.roots) < _SHARED * min(len(one.roots), len(shown.roots)):
             continue
         missing = [fact for fact in one.facts if not _is_among(fact, shown.facts)]
-        if not (missing or one.negations or shown.denies or opposes or twins or swapped):
+        if not (missing or one.negations or shown.denies or opposes or twins or swapped or stages):
             continue
         # The shortest run of adjacent sentences with the most words of the statement.
         shared = [one.roots & near.roots for near in shown.statements]
@@ -174,11 +185,39 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         if len(common) >= _SHARED_BY_DENIALS * least:
             found += _denials(one, said.statements, window, shown.statements)
         found += _opposites(one, window)
+        found += _stages(one, stages, window)
         if swapped:
             found.append(swapped)
         if len(found) == earlier:
             found += _other_words(one, twins, said.roots, shown.roots)
     return found
+
+
+def find_omissions(statement: str, evidence: str) -> list[str]:
+    """The numbers, dates, times and names of a statement that the evidence does not have in any form.
+
+    What other words often replace is left out: one and two, ordinals and fractions in words, a single word at the beginning of a
+    sentence that may be no name.
+    """
+    said, shown = _passage(statement), _passage(evidence)
+    return [fact.words for fact in said.facts if not _is_replaceable(fact) and not _is_mentioned(fact, shown)]
+
+
+def _is_replaceable(fact: Fact) -> bool:
+    if fact.quantity is None:
+        return fact.begins and not fact.acts
+    in_words = not any(letter.isdigit() for letter in fact.words)
+    return in_words and (fact.quantity.unit in ("%", "#") or all(number <= _FEW for number in fact.quantity.stated))
+
+
+def _is_mentioned(fact: Fact, shown: _Passage) -> bool:
+    if (number := fact.quantity) is not None:
+        return any(other.quantity and number.agrees(other.quantity) for other in shown.facts)
+    # The first word of a sentence may be a common noun: "Skipper Ada Lake".
+    words = fact.name[fact.place == 0 and len(fact.name) > 1 :]
+    # Norwegian ships are ships from Norway.
+    beginnings = {root[:_BEGINNING] for root in shown.roots} if words else ()
+    return any(word[:_BEGINNING] in beginnings for word in words) or _is_among(fact, shown.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +231,8 @@ class _Passage:
     actions: frozenset[Action]
     denies: bool
     """Whether one of them has a negation or a negative prefix."""
+    done: frozenset[str]
+    planned: frozenset[str]
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -201,9 +242,17 @@ def _passage(text: str | tuple[str, ...]) -> _Passage:
     facts = {
         (one.kind, one.quantity, one.days, one.edges, one.minutes, one.name): one for read in statements for one in read.facts
     }
-    roots = frozenset[str]().union(*(one.roots for one in statements))
+    roots, done, planned = (
+        (
+            frozenset[str]().union(*of_sentences)
+            for of_sentences in zip(*((one.roots, one.done, one.planned) for one in statements), strict=True)
+        )
+        if statements
+        else (frozenset[str](),) * 3
+    )
     actions = frozenset(action for one in statements for action in one.actions)
-    return _Passage(statements, list(facts.values()), roots, actions, any(one.negations or one.prefixed for one in statements))
+    denies = any(one.negations or one.prefixed for one in statements)
+    return _Passage(statements, list(facts.values()), roots, actions, denies, done, planned)
 
 
 def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:
@@ -261,7 +310,7 @@ def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     for part, whole in ((one, other), (other, one)):
         if all(any(long.startswith(word) or word.startswith(long) for long in whole) for word in part):
             return True
-    return any(short[0][:5] == "".join(word[:1] for word in long)[:5] for short, long in ((one, other), (other, one)))
+    return any("".join(word[:1] for word in long)[:5] in short for short, long in ((one, other), (other, one)))
 
 
 def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, common: frozenset[str]) -> bool:
@@ -394,6 +443,19 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
                 return
 
 
+def _stages(one: Statement, verbs: Collection[str], window: Sequence[Statement]) -> Iterator[Contradiction]:
+    """A verb for what happened in one of two alike sentences, and for what is only planned or possible in the other."""
+    for near in window:
+        least = max(2, _SHARED_BY_OPPOSITES * min(len(one.roots), len(near.roots)))
+        if len(one.roots & near.roots) < least or one.negations or near.negations:
+            continue
+        for verb in sorted((one.done & near.planned | one.planned & near.done).intersection(verbs)):
+            place, other = one.tokens.index(verb), near.tokens.index(verb)
+            if _alike_around((place, place + 1), one, (other, other + 1), near):
+                yield Contradiction("denial", verb, verb)
+                return
+
+
 def _nearest_date(place: int, statement: Statement) -> Fact | None:
     """The date nearest to a word."""
     return min((fact for fact in statement.facts if fact.days), key=lambda fact: abs(fact.place - place), default=None)
@@ -409,6 +471,26 @@ def _swapped_action(one: Statement, said: Collection[Action], shown: Collection[
             words = (" ".join((*subject, verb, *its_object)) for subject, verb, its_object in ((agent, verb, other), turned[0]))
             return Contradiction("name", *words)
     return None
+
+
+def _other_agent(one: Statement, said: Sequence[Statement], shown: Sequence[Statement]) -> Contradiction | None:
+    """Two agents of one verb in sentences with the same words, if one of the texts names both agents."""
+    rivals = [(near, other, verb) for near in shown if one.agents for other, verb in near.agents]
+    for (agent, verb), (near, other, its_verb) in itertools.product(one.agents, rivals):
+        if verb == its_verb and not _same_name(agent.name, other.name):
+            words, near_words = one.roots.difference(agent.name), near.roots.difference(other.name)
+            shared = len(words & near_words)
+            if shared < _SHARED_BY_NAMES * min(len(words), len(near_words)):
+                continue
+            if 0 <= max(_most_shared(agent, verb, words, shown), _most_shared(other, verb, near_words, said)) < shared:
+                return Contradiction("name", agent.words, other.words)
+    return None
+
+
+def _most_shared(agent: Fact, verb: str, words: frozenset[str], statements: Sequence[Statement]) -> int:
+    """The most words that a sentence with this agent before this verb shares; 0 if the agent is only elsewhere, -1 if nowhere."""
+    named = [(near, fact) for near in statements for fact in near.facts if fact.name and _same_name(fact.name, agent.name)]
+    return max((len(words & near.roots) if verb in near.tokens[fact.end :] else 0 for near, fact in named), default=-1)
 
 
 def _same_action(one: Action, other: Action) -> bool:
@@ -487,7 +569,7 @@ def _asserts(statement: Statement, negation: Negation, denying: Statement) -> bo
     content = [token for token in statement.tokens if token in statement.roots]
     for place, token in enumerate(content):
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
-        # Without a verb ("no customers"), only the words before it identify the subject.
+        # Without a word after it ("does not work"), only the words before it identify the subject.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
         soft = soft_words.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - negation.what
         if token in negation.what and shared and not soft:

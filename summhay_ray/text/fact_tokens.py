@@ -28,6 +28,7 @@ _IRREGULAR = """
     / tear tore torn / tell told / think thought / throw threw thrown / understand understood / uphold upheld / wake woke woken
     / wear wore worn / win won / withdraw withdrew withdrawn / withhold withheld / write wrote written
     / age aged aging / die died dying / owe owed owing / sue sued suing / tie tied tying / use used using
+    / cut cut / hit hit / put put / quit quit / set set / shut shut / split split / spread spread
     / overcome overcame / overtake overtook overtaken / undergo underwent undergone / rebuild rebuilt
 """
 BASE = {form: forms[0] for forms in map(str.split, _IRREGULAR.split("/")) for form in forms[1:]}

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, pairwise
 from typing import Literal
 
 from summhay_ray.text.fact_tokens import (
@@ -109,18 +110,46 @@ class Statement:
     """(Index, root without the prefix) of each token with a negative prefix: the root of "safe" for "unsafe"."""
     actions: tuple[Action, ...]
     """Who does what to whom: (agent, verb, object) of "Acme bought Birch" and of "Birch was bought by Acme"."""
+    agents: tuple[tuple[Fact, str], ...]
+    """Each name before a verb for what happened, and the verb's root: "Ada Lake resigned"."""
+    done: frozenset[str]
+    planned: frozenset[str]
+    """Roots of verbs for what happened ("closed", "has closed"), and for what is only planned or possible ("may close", "plans to
+    close")."""
 
 
 Action = tuple[tuple[str, ...], str, tuple[str, ...]]
-_ARTICLES = frozenset(("the", "a", "an"))
-_WITH_VERB = _ARTICLES | frozenset(("has", "have", "had", "will", "would", "did", "also", "later", "then"))
+_DETERMINERS = frozenset(("the", "a", "an", "its", "their", "his", "her"))
+_WITH_VERB = _DETERMINERS | frozenset(("has", "have", "had", "will", "would", "did", "also", "later", "then", "to", "must"))
 _PASSIVE = frozenset(("is", "are", "was", "were", "be", "been", "being"))
 _WITH_NAMES = frozenset(("to", "from", "over", "against", "for"))
 """Function words between agent, verb and object: in any action, in a passive one, and between names."""
+_PHRASES = {
+    (stem(verb), particle): meaning
+    for verb, particle, meaning in (
+        *(("call", "off", "cancel"), ("put", "off", "postpone"), ("turn", "down", "reject")),
+        *(("go", "ahead", "proceed"), ("take", "place", "proceed")),
+    )
+}
+"""The stem of a verb, and the next word -> a verb with the same meaning."""
+_PARTICLES = frozenset(particle for _, particle in _PHRASES)
 _REACH = 6
 """Words and names from an agent to the last one that can be its object."""
 _MUTUAL = frozenset(map(root, ("meet", "play", "face", "marry", "married", "equal", "match")))
 """Verbs of actions without a direction."""
+
+_PLANNED = re.compile(
+    r"\b(?:may|might|(?:plan|propos|intend|want|hop)\w* to"
+    r"|(?:consider|propos|plan|suggest|recommend|discuss)\w*(?= \w+ing\b))"
+    r"(?: (?:not|also|have|be|been|being|soon|later))* (?P<verb>\w+)",
+    re.IGNORECASE,
+)
+"""A verb for what is only planned or possible."""
+_PLANNING = frozenset(("to", "be", "may", "might", "could", "would", "will", "should", "if"))
+_WITH_PARTICIPLE = frozenset(("has", "have", "had"))
+_BEFORE_PAST = _WITH_PARTICIPLE.union(
+    ("was", "were", "been", "also", "later", "and", "it", "he", "she", "they", "we", "who", "which", "that", ",")
+)
 
 _PREFIXED = re.compile(
     r"(?:un(?!der|it|iv|ion|til)|(?:in|im|il|ir|non-?|dis)(?=\w+(?:able|ible|al|ful|ive|ent|ant|ate|ous|ect|ete)$))(\w{4,})"
@@ -211,7 +240,7 @@ _MEASURES: dict[str, tuple[str, float]] = {
         ("gram", 0.001, "mg milligrams"),
         ("gram", 1, "gram grams"),
         ("gram", 1000, "kg kilogram kilograms kilo kilos"),
-        ("gram", 1e6, "tonne tonnes"),
+        ("gram", 1e6, "t tonne tonnes"),
         ("watt", 1e3, "kw kilowatts"),
         ("watt", 1e6, "mw megawatts"),
         ("watt", 1e9, "gw gigawatts"),
@@ -248,6 +277,10 @@ _TOLERANCE = 0.1
 def read_statement(sentence: str) -> Statement:
     """The facts, words and denials of a sentence. Never fails. The last 16,384 sentences are cached."""
     text, tokens = read_tokens(sentence)
+    stems = [stem(BASE.get(token.lower, token.lower)) if token.root else token.lower for token in tokens]
+    for place, (token, after) in enumerate(pairwise(tokens)):
+        if after.lower in _PARTICLES and (meaning := _PHRASES.get((stems[place], after.lower))):
+            token.root, after.root, stems[place] = root(meaning), "", stem(meaning)
     reader = _Reader(text, tokens)
     facts: list[Fact] = []
     place = 0
@@ -263,11 +296,46 @@ def read_statement(sentence: str) -> Statement:
     taken = {place for fact in facts if fact.kind != "name" for place in range(fact.place, fact.end)}
     roots = frozenset(token.root for place, token in enumerate(tokens) if token.root and place not in taken)
     words = tuple(token.root or token.lower for token in tokens)
-    stems = tuple(stem(BASE.get(token.lower, token.lower)) if token.root else token.lower for token in tokens)
     matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(tokens) if token.root]
     prefixed = tuple((place, root(match[1])) for place, match in matches if match)
     negations = tuple(find_negations(text, [token for place, token in enumerate(tokens) if place not in taken]))
-    return Statement(words, stems, roots, tuple(facts), negations, prefixed, tuple(_actions(words, roots, facts)))
+    verbs = {found.start("verb") for found in _PLANNED.finditer(text)}
+    planned = frozenset(token.root for token in tokens if token.start in verbs) if verbs else frozenset[str]()
+    done = frozenset(
+        token.root
+        for place, token in enumerate(tokens)
+        if token.root and _is_done(token.lower, tokens[max(0, place - 3) : place])
+    )
+    return Statement(
+        words,
+        tuple(stems),
+        roots,
+        tuple(facts),
+        negations,
+        prefixed,
+        tuple(_actions(words, roots, facts)),
+        tuple(islice(_agents(words, facts, done - planned), _REACH)),
+        done - planned,
+        planned,
+    )
+
+
+def _is_done(verb: str, words: Sequence[Token]) -> bool:
+    """Whether a verb is a past tense or participle after its subject or an auxiliary verb: "they closed", "has been closed".
+    `words`: the three before it."""
+    before = words[-1] if words else END_TOKEN
+    if not (verb in BASE or verb.endswith("ed") or before.lower in _WITH_PARTICIPLE):
+        return False
+    follows = before.lower in _BEFORE_PAST or (before.root and not before.lower.endswith(("ing", "ly", "ed")))
+    return bool(follows) and not any(word.lower in _PLANNING for word in words)
+
+
+def _agents(tokens: Sequence[str], facts: Sequence[Fact], done: frozenset[str]) -> Iterator[tuple[Fact, str]]:
+    for fact in facts:
+        # "The lawyer, Ada Lake, resigned".
+        verb = next((token for token in tokens[fact.end :] if token not in _WITH_VERB and token != ","), "")
+        if fact.name and fact.begins <= fact.acts and verb in done and verb not in _MUTUAL:
+            yield fact, verb
 
 
 def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]) -> Iterator[Action]:
@@ -288,18 +356,23 @@ def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]
         else:
             between.append(tokens[place])
         place = name.end if name else place + 1
-    for (agent, first, _), (verb, is_name, before), *others in (units[start : start + _REACH] for start in range(len(units) - 2)):
+    for (agent, *_), (verb, is_name, before), *others in (units[start : start + _REACH] for start in range(len(units) - 2)):
         if is_name or verb[0] in _MUTUAL:
             continue
+        # In "paid contractor Acme", the name is the object.
+        others = [
+            (following[0], True, unit[2]) if following[1] and not (unit[1] or following[2]) else unit
+            for unit, following in zip(others, [*others[1:], ((), False, [])], strict=True)
+        ]
         other, last, after = others[0]
         if after[:1] == ["by"] and _PASSIVE.intersection(before) and {*before, *after[1:]} <= _WITH_VERB | _PASSIVE:
             yield other, verb[0], agent
         elif {*before} <= _WITH_VERB:
-            if {*after} <= _WITH_VERB and (first and last or _ARTICLES.intersection(after)):
+            if {*after} <= _WITH_VERB and (last or _DETERMINERS.intersection(after)):
                 yield agent, verb[0], other
             # "Acme lost to Birch", "Acme bought a mill from Birch".
-            for named, last, after in others if first else ():
-                if last and len(prepositions := _WITH_NAMES.intersection(after)) == 1:
+            for named, last, after in others:
+                if (last or _DETERMINERS.intersection(after)) and len(prepositions := _WITH_NAMES.intersection(after)) == 1:
                     yield agent, " ".join((*verb, *prepositions)), named
 
 
@@ -332,14 +405,15 @@ class _Reader:
     def date(self, place: int) -> Fact | None:
         token = self.tokens[place]
         days: tuple[Day, ...] = ()
+        weekday = WEEKDAYS.get(token.lower.replace("’", "'").removesuffix("'s"))
         if token.kind in ("iso", "slashed", "wide", "day", "month"):
             days = days_of(token)
-        elif token.lower in WEEKDAYS:
+        elif weekday is not None:
             written = place + 1 + (self._at(place + 1).lower == ",")
             # "Tuesday, 14 February" is one date.
             if self._at(written).kind in ("iso", "slashed", "day", "month"):
                 return Fact("date", self._words(place, written + 1), place, written + 1, days=days_of(self._at(written)))
-            days = ((None, None, None, WEEKDAYS[token.lower]),)
+            days = ((None, None, None, weekday),)
         elif token.kind == "word" and token.lower in MONTH_NUMBERS and token.text[0].isupper():
             # The short forms are also other words, such as "may".
             if token.lower in ALONE or self._at(place - 1).lower in BEFORE_A_MONTH:
@@ -411,6 +485,8 @@ class _Reader:
         if found is None:
             return None
         low, grain, place = found
+        if not fraction and self._is_and_a_half(place) and low == int(low):
+            low, grain, place = low + 0.5, 0.5, place + 3
         low = high = -low if negative else low
         joins = ("-", "–", "to", "and") if self._at(begin - 1).lower == "between" else ("-", "–", "to")
         if self._at(place).lower in joins:
@@ -479,7 +555,7 @@ class _Reader:
         after = self._at(place + 1)
         if token.lower in ("a", "an") and self._unit(place + 1)[0] == "second" and self._at(place - 1).lower in _LASTING:
             return 1.0, 1.0, place + 1
-        if token.lower == "half" and after.lower == "an" and self._unit(place + 2)[0] == "second":
+        if token.lower == "half" and after.lower in ("a", "an") and self._unit(place + 2)[0] == "second":
             return 0.5, 0.5, place + 2
         joined = "-" in (self._at(place - 1).lower, after.lower)
         if token.lower in _OTHER_NUMBERS and not joined and (token.lower != "no" or after.root and after.lower != "longer"):
@@ -535,9 +611,12 @@ class _Reader:
         unit, factor = self._unit(place)
         return unit, factor, place + bool(unit)
 
+    def _is_and_a_half(self, place: int) -> bool:
+        return [self._at(place + step).lower for step in range(3)] == ["and", "a", "half"]
+
     def _compound(self, low: float, high: float, grain: float, factor: float, place: int) -> tuple[float, float, float, int]:
         """1 hour and 30 minutes, 2h 5m 10s, an hour and a half."""
-        if [self._at(place + step).lower for step in range(3)] == ["and", "a", "half"] and low == high:
+        if self._is_and_a_half(place) and low == high:
             return low + factor / 2, high + factor / 2, factor / 2, place + 3
         here = place + (self._at(place).lower in ("and", ","))
         found = self._number(here)

@@ -9,7 +9,8 @@ from summhay_ray.text.fact_tokens import Token
 _NEGATION = re.compile(
     r"\b(?:not|never|cannot|no longer"
     r"|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
-    r"|\w+n['’]t|(?P<noun>no(?:[ -]one|body)?|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
+    r"|\w+n['’]t|(?P<noun>no(?:[ -]one|body)?|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of"
+    r"|free (?:of|from)|against(?= \w+ing\b))"
     r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
     r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
     r"\b(?!-)",
@@ -35,7 +36,7 @@ not negate."""
 _DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
 _TIMED = re.compile(r"\s(?:before|until)\b")
-_PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
+_PROVIDED = re.compile(r"\b(?:without|unless|until|except|before(?= (?-i:[A-Z\d])))\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
 """Maximum number of following content words that a negation applies to; a denial applies to more."""
@@ -56,7 +57,7 @@ class Negation:
     scope: frozenset[str]
     """Roots of all words that the negation may apply to."""
     certain: bool = True
-    """Whether it denies: a condition ("if it does not"), "cannot without" and "not until" do not."""
+    """Whether it denies: a condition ("if it does not"), "cannot without", "not until" and "not before May" do not."""
 
 
 def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
@@ -89,7 +90,7 @@ def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
             continue
         before = frozenset(_before(tokens, match.start(), 1 if match["noun"] else 2)) - {scope[0]}
         # In "hit no customers" the denied event is before the negation, in "no customers were hit" after it.
-        after = frozenset() if match["noun"] and before else frozenset(scope[1:3])
+        after = before.difference(scope) if match["noun"] and before else frozenset(scope[1:3])
         yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope), certain)
 
 

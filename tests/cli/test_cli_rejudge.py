@@ -60,5 +60,5 @@ def test_what_is_wrong_is_said_before_anything_is_written(cli: Cli, tmp_path: Pa
     )
     one = cli("compare", run.run_id, "--judges", "offline", *store)
     assert "'--judges': expected two names, A B; found the option --store" in one.refusal
-    assert "has no run 'r1'" in cli("rejudge", "r1", "--judge", "offline", *store).refusal
+    assert "has no run 'rzz'" in cli("rejudge", "rzz", "--judge", "offline", *store).refusal
     assert run.store.run_ids() == [run.run_id]

@@ -59,6 +59,47 @@ def test_an_insight_that_is_told_is_covered_by_its_bullet_and_another_is_not() -
     assert rated[0].value > 0.8 and rated[1].value < 0.1
 
 
+BRIDGE = "The council approved the bridge on 3 May by 7 votes to 2, with Mayor Ortiz dissenting."
+
+
+@pytest.mark.parametrize(
+    ("insight", "same", "part"),
+    [
+        (BRIDGE, "By seven votes to two, with Mayor Ortiz dissenting, the council approved the bridge on May 3.", "{} bridge."),
+        (BRIDGE, f"{BRIDGE} [3]", "{} bridge on 3 May, with Mayor Ortiz dissenting."),
+        (BRIDGE, f"As reported, {BRIDGE}", "{} bridge on 3 May by 7 votes to 2, with a member dissenting."),
+        (
+            "Inspectors closed the garage after finding cracks in two pillars.",
+            "The garage was shut after inspectors had found cracks in two pillars.",
+            "Inspectors found cracks in two pillars.",
+        ),
+        (
+            "Skipper Ada Lake rescued seven sailors from a burning trawler.",
+            "Seven sailors were rescued from a burning trawler by skipper Ada Lake.",
+            "The skipper rescued seven sailors from a burning trawler.",
+        ),
+        (
+            "Norwegian inspectors seized 80 boxes of halibut.",
+            "Inspectors from Norway seized 80 boxes of halibut.",
+            "Norwegian inspectors seized boxes of halibut.",
+        ),
+    ],
+)
+def test_an_insight_without_its_person_number_or_outcome_is_partly_covered(insight: str, same: str, part: str) -> None:
+    part = part.format("The council approved the")
+    for others in ([], OTHERS):
+        assert [rate([insight], [*others, bullet])[0].coverage for bullet in (same, part)] == [
+            "FULL_COVERAGE",
+            "PARTIAL_COVERAGE",
+        ]
+
+
+def test_a_whole_document_as_a_bullet_covers_its_insights_partly() -> None:
+    document = f"{BRIDGE} {FERRY} " + " ".join(f"Street number {number} was paved in spring." for number in range(11))
+    assert [one.coverage for one in rate([BRIDGE, FERRY], [document])] == ["PARTIAL_COVERAGE"] * 2
+    assert [one.coverage for one in rate([BRIDGE, FERRY], [BRIDGE, FERRY])] == ["FULL_COVERAGE"] * 2
+
+
 def test_insights_rated_apart_do_not_know_of_each_other() -> None:
     insights = [FERRY, "The northern ferry line closes.", OTHERS[0]]
     apart = rate(insights, [*OTHERS, FERRY_BULLET], together=False)

@@ -109,6 +109,23 @@ CONTRADICTING = [
     ("Farm vehicles are exempt from the toll.", "Farm vehicles are subject to the toll.", "denial"),
     ("The ban on campfires was lifted in May.", "The ban on campfires was extended in May.", "denial"),
     ("Last spring the tenant sued the landlord.", "The landlord sued the tenant last spring.", "name"),
+    ("The court ordered Velora to pay Kestrel 12 million.", "The court ordered Kestrel to pay Velora 12 million.", "name"),
+    ("Baltek paid the city a penalty.", "The city had to pay contractor Baltek a penalty.", "name"),
+    ("The county bought the forest from the foundation.", "The foundation bought the forest from the county.", "name"),
+    ("Mayor Okafor resigned. Ana Reyes thanked her.", "Ana Reyes resigned. Mayor Okafor thanked her.", "name"),
+    ("Dalia Reis fell ill, and Hanna Vogt sang the lead.", "Hanna Vogt fell ill, and Dalia Reis sang the lead.", "name"),
+    ("Quillsoft patched the flaw, Norda said.", "Norda patched the flaw in the tool.", "name"),
+    ("The strike on Friday was called off.", "The strike on Friday went ahead.", "denial"),
+    ("The hearing of 3 June took place.", "The hearing of 3 June was put off because a juror was ill.", "denial"),
+    ("The council called off the search for the boat.", "The council continued the search for the boat.", "denial"),
+    ("Telvia ended its merger with Orbis.", "Telvia completed its merger with Orbis.", "denial"),
+    ("No outage is expected in Torun.", "An outage is expected in Torun.", "denial"),
+    ("The growers expect no shortage of red wine.", "A shortage of red wine is expected by the growers.", "denial"),
+    ("Line 9 may be extended to the hospital.", "Line 9 was extended to the hospital.", "denial"),
+    ("The board plans to deepen the eastern channel.", "The board has deepened the eastern channel.", "denial"),
+    ("Rangers proposed to plant oaks on the slopes.", "Rangers planted oaks on the slopes.", "denial"),
+    ("The team is considering moving the build to Oslo.", "The team moved the build to Oslo.", "denial"),
+    ("Children's books are free of fines.", "Fines are charged for children's books.", "denial"),
 ]
 
 
@@ -190,6 +207,17 @@ AGREEING = [
     ("The last train leaves at 23:40.", "The last train is at 11.40 pm, the first at 5 am."),
     ("Two thirds of the fleet were grounded.", "66% of the fleet were grounded."),
     ("The line was moved to Poznan.", "The line was moved from Debrecen to the site in Poznan."),
+    ("Lena Brandt found the vase in Leeds.", "Lena Brandt and Owen Pryce found the vase in Leeds."),
+    ("Okafor resigned. Reyes resigned a week later.", "Reyes resigned. Okafor had resigned a week before."),
+    ("The strike on Friday was called off.", "The strike on Friday did not take place."),
+    ("The board may close the pier.", "The board closed the road. It may close the pier."),
+    ("Enhanced checks of loans were suggested.", "Proposals suggest enhancing the checks of loans."),
+    ("Children's books are free of fines.", "No fines are charged for children's books."),
+    ("The clinic decided not to buy the scanner.", "The clinic decided against buying the scanner."),
+    ("The reactor will not be restarted before January.", "A restart of the reactor is planned for January."),
+    ("She scored 7.5 points.", "She scored seven and a half points."),
+    ("The quota is 9,500 tonnes.", "The quota is 9500 t."),
+    ("Half a week later the port closed.", "The port closed half a week later."),
 ]
 
 
