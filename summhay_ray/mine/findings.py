@@ -4,8 +4,9 @@ The score depends on form: a subject, a finite verb, an end, and content of its 
 the surrounding words. Other languages are judged without verbs.
 """
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from summhay_ray.text import FUNCTION_WORDS, is_latin
 
@@ -26,7 +27,7 @@ _VERBS = """
     contribute convert convince coordinate copy correct correlate cost count cover crash create criticize cut damage deceive
     decide declare decline decrease defer define degrade delay delete deliver demand demonstrate deny depart depend deploy
     deprecate derive describe deserve destroy detect deteriorate determine develop deviate differ disable disagree disappear
-    discard discontinue discover discuss dislike dismiss display disrupt distribute disturb double downgrade drive drop
+    discard discontinue discover discuss dislike dismiss display disrupt distribute disturb double downgrade draw drive drop
     educate elect eliminate embarrass emerge emit emphasize employ enable encounter encourage enforce engage enhance enjoy
     ensure enter entertain escalate establish estimate evaluate evolve examine exceed exclude execute exhaust exhibit exist
     expand expect experience expire explain explode explore export expose express extend extract face facilitate fail fall
@@ -46,8 +47,8 @@ _VERBS = """
     remember remind remove rename render replace replicate reply report represent reproduce request require resemble reset
     resign resist resolve respond restart restore restrict result resume retain retire retrieve return reveal revert review
     revise rise roll rotate run satisfy save say schedule see seek seem select sell send separate serve set settle shift
-    ship show shrink shut simplify sit skip slow solve spawn speak specify spend split sponsor spread stabilize stall stand
-    start state stay steal stop store strengthen strike struggle submit succeed suffer suggest supply support suppose
+    ship show shrink shut simplify sit skip slow solve spawn speak specialize specify spend split sponsor spread stabilize stall
+    stand start state stay steal stop store strengthen strike struggle submit succeed suffer suggest supply support suppose
     suppress surge surpass surround survive suspend switch take talk target tell tend terminate terrify think threaten
     throttle throw tie track transfer transform translate transmit treat trigger trust try turn undergo understand undertake
     unify unite unlock update upgrade upload urge use utilize validate vanish vary verify violate visit vote wait want warn
@@ -115,9 +116,14 @@ _ASIDE_FIRST = re.compile(r", (?!had|have|has|is|are|was|were|will|and|or|but|\w
 """The subject after an introductory phrase: "Founded in 1983, the bank grew"."""
 _NOBODY = re.compile(
     r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Is so|Is|Are|Was|Were) (?:\w+(?:ing|ed|en)|will)\b"
+    r"|Not (?:at|in|on|sure|yet)\b"
+    r"|(?:(?:But|And|So|Or|Also|Perhaps|Maybe|Then|[A-Z]\w+ly),? )?"
+    r"(?i:can|could|may|might|must|should|would|will|has|have|had|do|does|did)(?:n[’']t| not)? [a-z]"
     r"|(?:Concerned|Unclear|Unsure|Able|Unable|Ready|Happy|Interested|Vote|Figure|Needs?|Lots of|Trying|Hoping|Going) "
 )
-"""Beginnings of notes without a subject: "Still waiting for a review", "Concerned about the schedule"."""
+"""Beginnings of notes without a subject: "Still waiting for a review", "Concerned about the schedule", "But could be slow"."""
+_DONE = re.compile(r"[A-Z]\w+ly \w+(?:ed|en) (?:as|at|by|for|from|in|off|on|to|with)\b")
+"""The same with a participle: "Mainly used for tests"."""
 NEVER_NOUNS = word_set("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
@@ -125,12 +131,20 @@ NEVER_NOUNS = word_set("""
     arrive arrives lose loses disclose discloses appear appears begin begins bring brings choose chooses decide decides
     depend depends describe describes determine determines explain explains follow follows give go know knows make prove
     proves reduce reduces remove removes send sends speak speaks take tell tells think thinks want wants write writes agree
-    agrees produce produces conform conforms implements
+    agrees produce produces conform conforms implements seem seems
 """)
+_SUBORDINATORS = word_set("although because how if than though unless until what when where whereas whether while why")
+_INTRODUCED = re.compile(
+    r"(?:After|Although|As|Because|Before|If|Once|Since|Though|Unless|Until|When|Whenever|Where|Whereas|While)\b[^,]*, (?=[^,]* )"
+)
+"""A clause before the main clause."""
 _ARTICLES = ("the", "a", "an", "its", "their")
+_NEVER_PARTICIPLES = word_set("arose became began came fell grew ran rose sank sat stood went")
 _UNCHANGED = word_set("hit cut put set shut cost spread let split quit")
 """Verbs whose past is their base; before an article they are verbs."""
 _BEFORE_A_BASE = _SUBJECTS | word_set("to not me us let can could may might must shall should will would cannot")
+_AFTER_A_PARTICIPLE = (FUNCTION_WORDS | _PREPOSITIONS | word_set("back down off out up")) - (_GOVERNED - {"to", "as"})
+"""Words that are no object."""
 _AFTER_A_NOUN = word_set("of and or but")
 """Words after which "reports" and "updates" are nouns."""
 
@@ -145,6 +159,7 @@ _CODE = re.compile(
 _WRONG = re.compile(
     r"^[)\]},.;:%&…–—-]|^\d+[.)] |^\d+(?:\.\w+)+\.? (?=[A-Z])|^[a-z][\w,/-]*: |[?!]"
     r"|^(?i:do|does|did|is|are|was|were|should|can|could|would|will|has|have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
+    r"|^\([^()]*\)\.?$"
     r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[\"“]?(?:(?:[A-Z][\w’'-]+|and|&|/),? ){1,8}to [a-z]"
     r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
@@ -183,7 +198,8 @@ _BARE = re.compile(
 )
 """A subject that another sentence has defined, if the verb follows: "The change is ...", "Migration is ..."."""
 _POINTING = re.compile(
-    r"\b(?:this|these|such|(?:at|by|for|from|of|on|till|to|until|with) that)(?= ([\w’'-]+)(?: ([\w’'-]+))?|\W*$)", re.IGNORECASE
+    r"\b(?:this|these|such|(?:at|by|for|from|of|on|once|till|to|until|with) that)(?= ([\w’'-]+)(?: ([\w’'-]+))?|\W*$)",
+    re.IGNORECASE,
 )
 _POINTS_AT_NOTHING = word_set("""
     year years month week quarter century decade season summer winter spring autumn fall a an as who whose which that of with
@@ -206,14 +222,17 @@ _PERSONAL = re.compile(
 """Words that refer to the author or the reader."""
 _TODAY = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday"
-    r"|tuesday|wednesday|thursday|friday))\b",
+    r"|tuesday|wednesday|thursday|friday))\b|\bnext (?:\d+|two|three|few) (?:days|weeks|months)\b"
+    r"|\b(?:will|should|would|going to|expected to)\b.*\b(?:in|within) (?:about |the next )?(?:\d+|a few|an?|two|three) "
+    r"(?:hour|day|week|month)s?\b",
     re.IGNORECASE,
 )
 """Words that are understood only on the day of writing."""
 _CHORE = re.compile(
     r"^(?:(?:[A-Z][\w’'-]+|and|&),? ){1,6}(?:(?:will|is going to|was going to|needs to|is to|has to|agreed to|volunteered to"
     r"|offered to|is taking|taking|has)(?: an?)? )(?:post|open|send|ask|check|recheck|re-check|follow|reach|schedule|ping|talk"
-    r"|look|report|submit|draft|bring|discuss|close|confirm|get back|set up|summarize|email|contact|put|action|take)\b"
+    r"|look|report|submit|draft|bring|discuss|close|confirm|get back|set up|summarize|email|contact|put|action|take|do|forward"
+    r"|make an?|prepare|be (?:making|preparing|sending|working|writing))\b"
     r"|^[A-Z][\w’'-]+ (?:is|are) (?:getting|looking|checking|following|reaching|working|talking|waiting)\b"
     r"|^@[\w-]+(?:, @[\w-]+)*:? ",
 )
@@ -222,12 +241,18 @@ _NOTHING = re.compile(
     r"\bnothing (?:new|to report|to discuss|for)\b"
     r"|\bno (?:(?:significant|new|major|real|further|other|moderation) )*"
     r"(?:news|updates?|objections?|announcements?|activity|progress)\b|\bdiscussion (?:is )?(?:required|needed)\b"
+    r"|n[’']t \w+ (?:an|any) (?:answers?|news|reply|response|updates?)\b"
+    r"|\b[Ww]e(?:[’']re| are) (?:committed|delighted|excited|proud|thrilled)\b"
+    r"|^The (?:[\w-]+ ){1,3}(?:is|are|was|were|remains?) (?:currently |still |yet )?(?:unclear|unknown)\b"
+    r"|^(?:(?:further|more|other|some) )?(?:details|ideas|information)\b.* (?:found|available|described|discussed|listed) "
+    r"(?:at|in|on)\b"
     r"|\b(?:notes|minutes|summary|summaries|highlights|transcripts?) (?:(?:was|were|is|are) )?"
     r"(?:taken|curated|provided|edited|written|prepared)\b"
     r"|\b(?:gave|gives|give|provided|provides|presented|shared|shares) (?:an?|the|some) (?:\w+ ){0,4}"
     r"(?:overview|update|summary|status|introduction|presentation)\b"
     r"|^(?:[\w’'-]+ ){0,6}(?:discuss(?:ed|es)?|talked about)\b"
-    r"(?!.*\b(?:\w+ed to|and \w+ed|that|will|should|must|needs?|because|concern(?:s|ed))\b)"
+    r"(?!.*\b(?:\w+ed to|and \w+ed|that|will|should|must|needs? to|because|concern(?:s|ed))\b)"
+    r"|^(?:[\w’'-]+ ){0,2}discussions? (?:about|around|of|on|regarding)\b"
     r"|\b(?:meeting|call) (?:(?:was|is|has been) )?cancell?ed\b"
     r"|\b(?:next|follow-on|follow-up) (?:\w+ )?(?:meeting|call)\b|\bno (?:[\w-]+ ){0,3}(?:meetings?|calls?)\b"
     r"|\b(?:from|to|on|off) (?:the |our )?agenda\b|\baction items?\b"
@@ -239,15 +264,32 @@ _NOTHING = re.compile(
 """Sentences that report nothing, or that depend on the lines before them: "The dates are 14-15 April"."""
 _SPOKEN = re.compile(
     r"^(?:yes|yeah|no|ok|okay|well|right|sure|cool|great|all right|alright|hey|anyway|next up|this is|i'm|we're)\b(?! \w+ed\b)"
-    r"|\b(?:everyone|everybody|folks|guys|you know|kind of|sort of|sounds? (?:good|like))\b",
+    r"|\b(?:everyone|everybody|folks|guys|oops|you know|kind of|sort of|sounds? (?:good|like))\b",
     re.IGNORECASE,
 )
+_WISH = re.compile(
+    r"\b(?:[Ww]e|[Ss]ome(?:one|body)(?: from [\w ]{1,20})?) (?:could|have to|may|might|need to|ought to|should)\b"
+    r"|\b[Ww]e (?:also )?(?:are going to|plan to|then|want to|will)\b|\bwould like to\b"
+    r"|\b[Mm]aybe\b|^(?:Perhaps|Possibly|Potentially)\b"
+    r"|\bwould be (?:better|good|great|helpful|interesting|nice|useful)\b|\bfeel free\b|\bbe aware\b|\bconsider \w+ing\b"
+    r"|\bsuggests? (?:that )?we\b|^(?:But )?[A-Z][a-z]+ (?:asks|suggests|wonders)\b"
+)
+"""What somebody proposes, plans or has to do, which is no fact."""
 _OURSELVES = re.compile(r"\b(?:[Ww]e|us|[Oo]urs?)\b")
-_LESSER = ((_PERSONAL, 0.3), (_OURSELVES, 0.6), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_GOES_ON, 0.6))
+_LESSER = (
+    (_PERSONAL, 0.3),
+    (_OURSELVES, 0.6),
+    (_TODAY, 0.34),
+    (_CHORE, 0.3),
+    (_NOTHING, 0.3),
+    (_SPOKEN, 0.4),
+    (_WISH, 0.3),
+    (_GOES_ON, 0.6),
+)
 """Signs that lower any statement's score, with their factors."""
 _LABEL = re.compile(
     r"^(?:\[[^\[\]]{1,40}\] ?)+|^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
-    r"|^[A-Z][\w’'-]*(?: [\w.’'-]+| \([^)]{1,30}\)){0,4}(?:: | [-–—] )"
+    r"|^(?:\d{1,2} )?[A-Z][\w’'-]*(?: [\w.’'-]+| \([^)]{1,30}\)){0,4}(?:: | [-–—] )"
     r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
     r"[A-Z][a-z]+, (?=[a-z-])"
 )
@@ -274,22 +316,27 @@ def worth(text: str, english: bool = True) -> float:
     marks = len(_CODE.findall(text))
     if marks > _MARKED * len(words):
         return 0.0
-    value = 1.0 if _ENDS.search(text) else 0.3 if text[-1].isdigit() and "#" in text else 0.8
+    value = 1.0 if _ENDS.search(text) else 0.3 if text[-1].isdigit() and "#" in text else 0.7
     if text[0].islower() or text.count("(") != text.count(")") or text.count('"') % 2:
         value *= 0.4
     if marks:
         value *= 0.6
     if english:
-        verb = finite_verb(re.sub(r" \([^)]*\)", "", text))
+        plain = re.sub(r" \([^)]*\)", "", text)
+        note = not _ENDS.search(text)
+        introduced = _INTRODUCED.match(plain) if note else None
+        begin = introduced.end() if introduced else 0
+        verb = finite_verb(plain[begin:], note)
         first = words[0].lower()
-        asks = first in _SUBJECTLESS and not (first in _REGULAR and _ASIDE_FIRST.search(text))
+        done = _DONE.match(text) or first in _REGULAR
+        asks = (done or first in _SUBJECTLESS) and not (done and _ASIDE_FIRST.search(text))
         if not verb or asks or _NOBODY.match(text) or first in NEVER_NOUNS & _THIRDS.keys():
             value *= 0.3
         if _depends(text):
             value *= 0.34
         elif (place := _points(text)) >= 0:
-            value *= 0.34 if verb and place < verb.start() else 0.45
-        elif verb and (bare := _BARE.match(text)) and bare.end() == verb.start():
+            value *= 0.34 if verb and place < (finite_verb(plain) or verb).start() else 0.45
+        elif verb and (bare := _BARE.match(text)) and bare.end() == begin + verb.start():
             # Numbers and names tell which one is meant.
             value *= 0.6 if re.search(r"\d| [A-Z]|[a-z]{2}\.[a-z]{2}", text) else 0.34
         for pattern, factor in _LESSER:
@@ -315,9 +362,12 @@ def _depends(text: str) -> bool:
 
 def _points(text: str) -> int:
     """Where a sentence points at something that only another sentence names ("these rules"); -1 if nowhere."""
+    introduced = _INTRODUCED.match(text)
     for found in _POINTING.finditer(text):
         next_words = [word.lower() for word in found.groups() if word]
         before = text[: found.start()].lower()
+        if introduced and introduced.end() == found.start():
+            return found.start()
         named = any(len(word) > 3 and word.rstrip("s") in before for word in next_words)
         # "The disk was full, and this stopped the job": it refers to the clause before.
         ends = [match.start() for match in _CLAUSE_ENDS.finditer(before)]
@@ -356,42 +406,79 @@ def is_verb(word: str, before: str, after: str) -> bool:
     return word in _THIRDS and after in FUNCTION_WORDS and after not in _AFTER_A_NOUN and before not in _NO_SUBJECT
 
 
-def finite_verb(text: str) -> re.Match[str] | None:
-    """The first finite verb of an English sentence that has a subject before it."""
+def finite_verb(text: str, note: bool = False) -> re.Match[str] | None:
+    """The first finite verb of an English sentence that has a subject before it.
+
+    `note`: whether the text may be a note, which needs no such verb. A past form without an object is a participle there: "Typos
+    on the cover fixed".
+    """
     found = [*_TOKEN.finditer(text)]
     tokens = [match.group().replace("’", "'") for match in found]
     relative = False
     """Whether a relative clause's verb, which is not the sentence's verb, is still to come."""
-    for place, (before, token, after) in enumerate(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)):
-        word, last, following = token.lower(), before.lower(), after.lower()
+    subordinate = False
+    """The same for a clause with a subject of its own: "where it gets slow"."""
+    for place, (before, token) in enumerate(itertools.pairwise(["", *tokens])):
+        word, last = token.lower(), before.lower()
         if last in _RELATIVE or (relative and last in _BEFORE_A_PARTICIPLE):
             relative = word in _BEFORE_A_PARTICIPLE
-            if relative or last in _BEFORE_A_PARTICIPLE or word in _THIRDS or _PAST.search(word):
+            if relative or last in _BEFORE_A_PARTICIPLE or word in BASES or _PAST.search(word):
                 continue
-        if word in _AUXILIARIES and last not in ("to", "") and token == word:
-            return found[place]
-        if word in FUNCTION_WORDS or word in _PREPOSITIONS:
+        if word in _SUBORDINATORS or token == ",":
+            subordinate = note and word in _SUBORDINATORS and bool(last)
             continue
-        governs = following in _GOVERNED or following.endswith("ly")
-        aside = before in (",", ")") and place > _ASIDE and governs
-        if not aside and (not before or not before[-1].isalnum() or last in _NO_SUBJECT):
-            continue
-        if token != word:
-            continue
-        if word in _UNCHANGED and following in _ARTICLES:
-            return found[place]
-        if following == "by" and re.match(r"the |[A-Z]", text[found[place].end() + len(" by ") :]):
-            # "Last modified by Ann": a participle.
-            continue
-        if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
-            return found[place]
-        if not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
-            continue
-        third = word.endswith("s") and not word.endswith(("ss", "us", "is"))
-        plural = aside or last in _SUBJECTS or (last.endswith("s") and not last.endswith("ss"))
-        if third and following == "to" and word not in _TO:
-            continue
-        plural = plural and not (third or word.endswith("ing") or _CAUSES.intersection(map(str.lower, tokens[place - 3 : place])))
-        if (third and (governs or word in _THIRDS)) or (plural and ((governs and following != "to") or word in _BASES)):
+        verb = _is_finite(text, found, place, note)
+        if verb and subordinate:
+            subordinate = False
+        elif verb:
             return found[place]
     return None
+
+
+def _is_finite(text: str, found: Sequence[re.Match[str]], place: int, note: bool) -> bool:
+    """Whether a token is a finite verb; see `finite_verb`."""
+    before, token, after = (
+        found[one].group().replace("’", "'") if 0 <= one < len(found) else "" for one in range(place - 1, place + 2)
+    )
+    word, last, following = token.lower(), before.lower(), after.lower()
+    if before == "," and not re.search("[,(]", text[: found[place - 1].start()]):
+        # "Low priority, should be easy": one comma does not enclose an aside.
+        return False
+    if word == "that's" and last[:1].isalpha() and last not in FUNCTION_WORDS:
+        # "The grammar that's implemented": a relative clause.
+        return False
+    if word in _AUXILIARIES and last not in ("to", "") and token == word:
+        return True
+    if word in FUNCTION_WORDS or word in _PREPOSITIONS or token != word or not word[0].isalpha():
+        return False
+    governs = following in _GOVERNED or following.endswith("ly")
+    aside = before in (",", ")") and place > _ASIDE and (governs or ((word in BASES or _PAST.search(word)) and not note))
+    if not aside and (not before or not before[-1].isalnum() or last in _NO_SUBJECT):
+        return False
+    if word in _UNCHANGED and following in _ARTICLES:
+        return True
+    if following == "by" and re.match(r"the |[A-Z]", text[found[place].end() + len(" by ") :]):
+        # "Last modified by Ann": a participle.
+        return False
+    if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
+        linked = not following[:1].isalnum() or following in _AFTER_A_PARTICIPLE
+        # "Physically based renderers": an adjective.
+        linked = linked or (last.endswith("ly") and following not in _GOVERNED)
+        return not (note and linked and word not in _NEVER_PARTICIPLES)
+    if not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
+        return False
+    third = word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    plural = aside or last in _SUBJECTS or (last.endswith("s") and not last.endswith("ss"))
+    if third and following == "to" and word not in _TO:
+        return False
+    caused = _CAUSES.intersection(match.group().lower() for match in found[max(0, place - 3) : place])
+    plural = plural and not (third or word.endswith("ing") or caused)
+    if third and word not in _THIRDS and last.endswith("ing"):
+        # "Contributing examples as tutorials": an object.
+        return False
+    if word in NEVER_NOUNS & _BASES and last not in FUNCTION_WORDS | _BEFORE_A_BASE | BASES.keys():
+        return True
+    if note and third and following == "that" and word not in NEVER_NOUNS:
+        # "Little updates that must happen": a noun.
+        return False
+    return (third and (governs or word in _THIRDS)) or (plural and ((governs and following != "to") or word in _BASES))

@@ -13,8 +13,8 @@ from summhay_ray.mine.reading import Source
 from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements, language_of
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
-USUAL, ENOUGH, FEW = 3, 30, 5
-"""Usual minimum number of documents that state an insight. Fewer than 30 insights, and fewer than one for five documents, are
+USUAL, ENOUGH, FEW = 3, 15, 5
+"""Usual minimum number of documents that state an insight. Fewer than 15 insights, and fewer than one for five documents, are
 few."""
 BLOCK = 250
 """Number of documents that are read, and whose sentences are compared, in one block."""
@@ -105,7 +105,7 @@ class Mining:
 
     @property
     def boilerplate(self) -> list[str]:
-        """Statements that most documents contain in the same words; these are left out."""
+        """Statements that many documents contain in the same words; these are left out."""
         return sorted(self._all.of.boilerplate)
 
     def do(self, step: Step) -> bytes:

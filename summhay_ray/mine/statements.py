@@ -140,7 +140,7 @@ class Statements:
                     columns.extend(found)
         by_document = itertools.groupby(range(len(owners)), key=owners.__getitem__)
         self.boilerplate = boilerplate([self.texts[row] for row in rows] for _, rows in by_document)
-        """Statements that most documents contain in the same words, which are left out."""
+        """Statements that many documents contain in the same words, which are left out; see `text.boilerplate`."""
         kept = [row for row, text in enumerate(self.texts) if text not in self.boilerplate]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         ones = np.ones(len(columns), dtype=np.float32)

@@ -78,8 +78,8 @@ _MORE_WORDS = """
 """
 _BEFORE_MORE = frozenset(_MORE_WORDS.split())
 """Words that cannot end a sentence."""
-_BEGINNING = 12
-"""Words by which statements of at least twice as many are compared: a form ends differently in each document."""
+_BEGINNING = 8
+"""Words by which two statements begin alike: a form ends differently in each document."""
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?: ?[ap]\.?m\b)?")
 _FEWEST_PAGES = 3
 _LONGEST_JOINED = 4000
@@ -136,26 +136,27 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
 
 
 def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
-    """The statements that occur in the same words in more than half of the documents, times of day aside ("adjourned at 11:05");
-    of long ones, the beginning is compared. None for fewer than 8 documents."""
+    """The statements that more than half of the documents have in the same words, and those whose first words begin others in
+    at least 8 documents and more than a quarter. Times of day do not count ("adjourned at 11:05"). None for fewer than 8
+    documents."""
     forms: dict[str, tuple[str, str]] = {}
     counts: Counter[str] = Counter()
     n_documents = 0
     for texts in documents:
         own = set(texts)
         forms |= {text: _forms(text) for text in own - forms.keys()}
-        counts.update({forms[text][0] for text in own})
+        counts.update({form for text in own for form in forms[text]})
         n_documents += 1
-    common = {form for form, count in counts.items() if 2 * count > n_documents >= LEAST_DOCUMENTS}
-    return {text for text, of_text in forms.items() if not common.isdisjoint(of_text)}
+    if n_documents < LEAST_DOCUMENTS:
+        return set()
+    least = max(n_documents / 4, LEAST_DOCUMENTS - 1)
+    return {text for text, (whole, begin) in forms.items() if counts[whole] > n_documents / 2 or counts[begin] > least}
 
 
 def _forms(text: str) -> tuple[str, str]:
-    """By what a statement is compared, and its beginning: times of day differ in each document, and so do the ends of long
-    statements."""
+    """By what a statement is compared, and its beginning: times of day differ in each document, and so do the ends of a form."""
     words = (_CLOCK.sub("#", text) if ":" in text else text).rstrip(".").split()
-    beginning = " ".join(words[:_BEGINNING])
-    return beginning if len(words) >= 2 * _BEGINNING else " ".join(words), beginning
+    return " ".join(words), " ".join(words[:_BEGINNING])
 
 
 @functools.cache

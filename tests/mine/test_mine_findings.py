@@ -67,10 +67,31 @@ def _sources(*said: str) -> list[Source]:
         "Migration was completed by the foundry without any loss of turbine blades.",
         "There was no regular audit meeting of the foundry in Velden in the spring.",
         "Marta provided a short turbine audit progress update to the foundry in Velden.",
+        "Typos on the turbine drawings of the foundry in Velden fixed",
+        "Turbine drawings of the foundry from last pages, where the audit in Velden gets busy",
+        "Mainly used for the turbine blades of the foundry in Velden, but available to other offices.",
+        "But could be hard for the foundry of Velden to audit all of its turbine blades.",
+        "Low priority, should be easy for the foundry of Velden to audit its turbine blades.",
+        "We should ask the foundry in Velden for an audit of the turbine blades.",
+        "Maybe the foundry of Velden audits the turbine blades before the summer.",
+        "(The foundry of Velden is audited before the new turbine blades arrive)",
     ],
 )
 def test_what_is_no_statement_is_no_insight(line: str) -> None:
     assert mine(_sources(line, line, line, line), 3)[0] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The foundry, headquartered in Velden, Orbis county, audited the turbine blades after the flood.",
+        "One of the oldest turbines, the Velden wheel, and its three new neighbours, illustrate the craft of the foundry.",
+        "Initially supplying blades to the foundry in Velden, the turbine company rapidly grew by 1914.",
+        "Turbine blades of the foundry in Velden are brittle",
+    ],
+)
+def test_a_statement_may_have_asides_and_lack_a_full_stop(line: str) -> None:
+    assert [one.text for one in mine(_sources(line, line, line, line), 3)[0]] == [line]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +136,10 @@ def test_what_is_no_statement_is_no_insight(line: str) -> None:
         (
             "Travellers reported an outage of tickets.velden.example on the ferry in the morning.",
             "Travellers reported an outage of harbour.velden.example on the ferry in the morning.",
+        ),
+        (
+            "The folder tickets/cache of the Velden ferry office was skipped in the migration.",
+            "The folder harbour/cache of the Velden ferry office was skipped in the migration.",
         ),
     ],
 )

@@ -155,11 +155,12 @@ def test_running_heads_of_pages_are_left_out() -> None:
     assert set(left(text).values()) == {"boilerplate"}
 
 
-def test_boilerplate_is_in_most_documents_word_for_word() -> None:
+def test_boilerplate_is_in_many_documents_word_for_word() -> None:
     documents = [["This mail is confidential.", f"Pump {number} stopped."] for number in range(8)]
     assert boilerplate(documents) == {"This mail is confidential."}
     assert boilerplate(documents[:7]) == set()
-    assert boilerplate([*documents, *[["x"]] * 8]) == set()
+    assert boilerplate([*documents, *[[f"x{number}"] for number in range(8)]]) == {"This mail is confidential."}
+    assert boilerplate([*documents, *[[f"x{number}"] for number in range(24)]]) == set()
 
 
 def test_a_form_with_another_time_or_end_is_boilerplate() -> None:

@@ -474,7 +474,7 @@ def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], mo
         counts = ", ".join(f"{count} {reason}" for reason, count in mining.left_out.most_common())
         notes.append(f"lines that are not prose are left out ({counts}); --show-text DOCUMENT shows those of a document")
     if mining.boilerplate:
-        notes.append(f"boilerplate, which most documents have, is left out: {_cut(mining.boilerplate)}")
+        notes.append(f"boilerplate, which many documents have, is left out: {_cut(mining.boilerplate)}")
     if mining.commonplaces:
         notes.append(f"what recurs in words that very many documents have is left out: {_cut(mining.commonplaces)}")
     if copies := mining.copies:
