@@ -4,16 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import PurePath
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
+
+from summhay_ray.benchmark import Strict, Text
 from summhay_ray.errors import SpecError
 from summhay_ray.text import parsed_json, read_json_lines
 
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
 """Criterion -> the names of its human scores in files; a criterion that is not listed has only its own name."""
-SHOWN = 60
 SAMPLE = "sample/"
 """Prefix of `pairs` entries that come with the package."""
+_Name = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+_Written = Annotated[str, Field(pattern=r"\S")]
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,19 @@ class Pair:
     def human(self, criterion: str) -> float | None:
         """The human score for a criterion; None if the file has none."""
         return next((self.scores[name] for name in ALIASES.get(criterion, (criterion,)) if name in self.scores), None)
+
+
+class _Row(Strict):
+    """A pair as files have it."""
+
+    model_config = ConfigDict(extra="ignore")
+    dataset: _Name
+    doc_id: _Name
+    system_id: _Name
+    source: _Written
+    summary: _Written = Field(validation_alias=AliasChoices("summary", "system_output"))
+    reference: str = ""
+    scores: dict[str, float | None] = Field(default_factory=dict)
 
 
 def read_pairs(text: str, file: str) -> list[Pair]:
@@ -84,43 +101,9 @@ def _content(text: str, file: str) -> Any:
 def _pair(row: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> Pair:
     if not isinstance(row, Mapping):
         raise SpecError(f"{where}: is {type(row).__name__}; expected a mapping with doc_id, system_id and the texts")
-    doc_id, system_id = _name(row, "doc_id", where), _name(row, "system_id", where)
-    source = row.get("source")
-    if source is None and doc_id in documents:
-        document = documents[doc_id]
-        source = document.get("source") if isinstance(document, Mapping) else document
-    summary = row.get("system_output") if row.get("summary") is None else row["summary"]
-    for field_name, value in (("source", source), ("summary (or system_output)", summary)):
-        if not isinstance(value, str) or not value.strip():
-            raise SpecError(f"{where}: {field_name} is {_shown(value)}; expected a text")
-    reference = "" if row.get("reference") is None else row["reference"]
-    if not isinstance(reference, str):
-        raise SpecError(f"{where}: reference is {_shown(reference)}; expected a text")
-    named = dataset if row.get("dataset") is None else _name(row, "dataset", where)
-    return Pair(named, doc_id, system_id, str(source), str(summary), reference, _scores(row.get("scores"), where))
-
-
-def _name(row: Mapping[str, Any], name: str, where: str) -> str:
-    value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise SpecError(f"{where}: {name} is {_shown(value)}; expected a name")
-    return str(value)
-
-
-def _scores(given: Any, where: str) -> dict[str, float]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise SpecError(f"{where}: scores is {_shown(given)}; expected a mapping of criterion to number")
-    scores: dict[str, float] = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
-            raise SpecError(f"{where}: scores.{name} is {_shown(value)}; expected a number, or null")
-        scores[str(name)] = float(value)
-    return scores
-
-
-def _shown(value: Any) -> str:
-    return "missing" if value is None else repr(value)[:SHOWN]
+    document = documents.get(str(row.get("doc_id")))
+    source = document.get("source") if isinstance(document, Mapping) else document
+    given = {name: value for name, value in row.items() if value is not None}
+    read = _Row.parse({"dataset": dataset, "source": source, **given}, where)
+    scores = {name: score for name, score in read.scores.items() if score is not None}
+    return Pair(read.dataset, read.doc_id, read.system_id, read.source, read.summary, read.reference, scores)
