@@ -4,8 +4,6 @@ After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the pl
 says which insights a document contains (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
 """
 
-import csv
-import io
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import read_file
 from summhay_ray.records import Check
-from summhay_ray.text import quoted, text_hash, unquoted
+from summhay_ray.sheets import read_sheet, sheet
+from summhay_ray.text import text_hash
 
 COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "subtopics", "question", "answer")
 """Columns of the sheet; only `row` and `answer` are read back."""
@@ -29,7 +27,6 @@ _ROW = re.compile(r"r([0-9]{1,9})of([0-9]{1,9})-([0-9a-f]{16})")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
 """Spreadsheets may write 3 as 3.0."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
-_LONGEST_FIELD = 100_000_000
 ALL = "all"
 _STATED, _OTHERS = 55, 100
 """The 155 questions of the paper's Table 5: insights that are in the document according to the haystack, and others."""
@@ -131,14 +128,8 @@ def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents
 
 
 def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
-    """Write the sheet with an empty answer column. A text that a spreadsheet would take for a formula is quoted."""
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer)
-    writer.writerow(COLUMNS)
-    for row in rows:
-        writer.writerow([quoted(getattr(row, name)) for name in COLUMNS[:-1]] + [""])
-    # Spreadsheets recognize UTF-8 by the byte order mark.
-    path.write_bytes(buffer.getvalue().encode("utf-8-sig", "replace"))
+    """Write the sheet with an empty answer column."""
+    path.write_bytes(sheet(COLUMNS, ([*(getattr(row, name) for name in COLUMNS[:-1]), ""] for row in rows)))
 
 
 def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
@@ -149,12 +140,13 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
     seen: dict[int, int] = {}
     total = 0
     insights, documents = [], []
-    for line, record in _records(path):
-        match = _ROW.fullmatch(record["row"].strip())
+    for line, record in read_sheet(path, ("row", "answer")):
+        match = _ROW.fullmatch(record["row"])
         # All ids of a sheet have the same number of rows.
         if not match or not 1 <= int(match[1]) <= int(match[2]) or total not in (0, int(match[2])):
-            row = record["row"].strip()
-            raise UserError(f"{path} row {line}, column row: {row!r} is not an id of this sheet; leave the ids as written")
+            raise UserError(
+                f"{path} row {line}, column row: {record['row']!r} is not an id of this sheet; leave the ids as written"
+            )
         number, total, digest = int(match[1]), int(match[2]), match[3]
         if digest not in items:
             raise UserError(
@@ -163,7 +155,7 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
         if number in seen:
             raise UserError(f"{path} row {line}, column row: {record['row']!r} is a duplicate of row {seen[number]}; keep one")
         seen[number] = line
-        item, answer = items[digest], unquoted(record["answer"]).strip()
+        item, answer = items[digest], record["answer"]
         if item.kind == "insight_subtopic":
             chosen = _numbers(path, line, answer, len(item.subtopics))
             insights.append(Assigned(item.haystack, item.domain, item.insight_id, item.expected, chosen))
@@ -264,31 +256,6 @@ def _named_apart(raws: Sequence[Mapping[str, Any]]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"two haystacks have the topic_id {twice!r}; audit them in two sheets, or rename one")
-
-
-def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The sheet's rows with their numbers, which count as in a spreadsheet: the header is row 1."""
-    try:
-        text = read_file(path).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read ({error}); save the sheet as CSV in UTF-8") from error
-    header = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=header.count)
-    known = csv.field_size_limit(_LONGEST_FIELD)
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    except csv.Error as error:
-        raise UserError(f"{path} is not CSV ({error}); save the sheet as CSV in UTF-8") from error
-    finally:
-        csv.field_size_limit(known)
-    columns = [name.strip().lower() for name in rows[0]] if rows else []
-    for name in ("row", "answer"):
-        if name not in columns:
-            raise UserError(f"{path} has no column {name!r}; keep the first row as it was written: {', '.join(COLUMNS)}")
-    for line, row in enumerate(rows[1:], 2):
-        if any(value.strip() for value in row):
-            values = [*row, *[""] * (len(columns) - len(row))]
-            yield line, dict(zip(columns, values, strict=False))
 
 
 def _numbers(path: Path, line: int, answer: str, most: int) -> tuple[int, ...]:

@@ -168,7 +168,7 @@ def test_a_sheet_without_labels_and_what_is_no_sheet_are_told(run: RunStore, tmp
     with pytest.raises(UserError, match="none of its 4 rows is labelled"):
         api.score(run.run_id, run.store.uri, labels=path)
     path.write_text("a,b\n1,2\n", encoding="utf-8")
-    with pytest.raises(UserError, match="has no column row"):
+    with pytest.raises(UserError, match="has no column 'row'"):
         api.compare_systems(run.run_id, store=run.store.uri, labels=path)
     with pytest.raises(UserError, match="one run's judgments"):
         api.compare_systems(run.run_id, run.run_id, store=run.store.uri, labels=filled(run, tmp_path / "two.csv", as_judged))

@@ -25,6 +25,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "outcome": set(),
     "plugins": {"errors"},
     "inputs": {"errors"},
+    "sheets": {"errors", "inputs", "text"},
     "yaml_text": set(),
     "loops": set(),
     "logs": set(),
@@ -49,7 +50,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "retrieve": {"encoders", "errors", "plugins", "records", "text"},
     "summarize": {"llm", "metrics", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "loops", "metrics", "outcome", "plugins", "errors", "records", "text"},
-    "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
+    "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "sheets", "text", "yaml_text"},
     # It reads words, numbers and quotations, and checks queries, in the same way as synthesis.
     "mine": {"errors", "inputs", "synth", "text"},
     # Citations are read in the same way as for scores.
@@ -80,6 +81,7 @@ IMPORTS: Mapping[str, set[str]] = {
             "records",
             "retrieve",
             "sections",
+            "sheets",
             "citations",
             "summarize",
             "synth",

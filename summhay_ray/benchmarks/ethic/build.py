@@ -4,9 +4,7 @@ A model labels the text chunk by chunk with the prompt of the task, and the labe
 speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet is exported with
 the records for people to check. The same spec and seed give the same records."""
 
-import csv
 import functools
-import io
 import itertools
 import json
 import random
@@ -24,10 +22,11 @@ from summhay_ray.benchmarks.ethic.citation_marks import MARK, TARGET_MARK, join_
 from summhay_ray.benchmarks.ethic.records import LOOKUP, jsonl
 from summhay_ray.benchmarks.ethic.spec import CitedSource, CollectionSource, EthicBuildSpec, TextSource
 from summhay_ray.benchmarks.ethic.tables import LABELS, MADE, ChunkLabels, EthicRecord
-from summhay_ray.errors import SpecError, UserError
-from summhay_ray.inputs import read_file, write_new
+from summhay_ray.errors import SpecError
+from summhay_ray.inputs import write_new
 from summhay_ray.local_models import check_models
-from summhay_ray.text import chunks, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
+from summhay_ray.sheets import read_sheet, sheet
+from summhay_ray.text import chunks, count_tokens, first_tokens, name_words, placed_turns
 
 TOKENIZER = "cl100k_base"
 _SHEET = ("domain", "document", "chunk", "text", "labels", "a person's labels")
@@ -328,7 +327,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
         rows, labels = run.table(MADE.name), run.table(LABELS.name)
-        return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.spec.seed)})
+        return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": label_sheet(labels, self.spec.seed)})
 
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
@@ -337,32 +336,23 @@ def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, 
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
 
-def sheet(labels: pl.DataFrame, seed: int) -> bytes:
+def label_sheet(labels: pl.DataFrame, seed: int) -> bytes:
     """A CSV sheet of chunks and their labels, at most 100 rows per domain, with a column for a person's labels."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(_SHEET)
+    asked = []
     for (domain,), labeled in sorted(labels.group_by("domain")):
         rows = labeled.filter(pl.col("task") == "Recalling").sort("document", "chunk").to_dicts()
         kept = sorted(random.Random(json.dumps([seed, str(domain)])).sample(range(len(rows)), min(100, len(rows))))
         for row in (rows[place] for place in kept):
-            fields = (row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", "")
-            writer.writerow(map(quoted, fields))
-    return out.getvalue().encode("utf-8")
+            asked.append((row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", ""))
+    return sheet(_SHEET, asked)
 
 
 def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
     """Domain -> mean F1 of the labels against a person's, and `n`, over the completed rows (Table B). Raises UserError for
     another file."""
-    try:
-        rows = list(csv.DictReader(io.StringIO(read_file(path).decode("utf-8-sig"), newline="")))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read ({error}); give the audit.csv that `summhay export` wrote, filled in") from error
-    if not rows or set(_SHEET) - set(rows[0]):
-        raise UserError(f"{path} is not a label sheet; expected the columns {', '.join(_SHEET)}")
     by_domain: dict[str, list[float]] = {}
-    for row in rows:
-        if (person := row[_SHEET[-1]] or "").strip():
-            scores = by_domain.setdefault(unquoted(row["domain"]), [])
-            scores.append(lenient_metrics.recalling(unquoted(row["labels"]), lenient_metrics.items(unquoted(person))).f1)
+    for _, row in read_sheet(path, _SHEET):
+        if person := row[_SHEET[-1]]:
+            scores = by_domain.setdefault(row["domain"], [])
+            scores.append(lenient_metrics.recalling(row["labels"], lenient_metrics.items(person)).f1)
     return {domain: {"f1": lenient_metrics.mean(values), "n": len(values)} for domain, values in by_domain.items()}

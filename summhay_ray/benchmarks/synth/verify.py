@@ -1,7 +1,5 @@
 """Checks haystack files against their own annotations, without a model."""
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +9,8 @@ from typing import Any
 from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
+from summhay_ray.sheets import sheet
 from summhay_ray.synth import verify_haystack
-from summhay_ray.text import quoted
 
 COLUMNS = ("file", "kind", "subject", "object", "expected", "found", "sure", "score", "evidence", "text")
 """Columns of the CSV: the file's path, then those of `VerifiedFile.rows`."""
@@ -83,14 +81,9 @@ def verify_file(path: str) -> dict[str, Any]:
 
 def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
     """Write all checks as CSV in UTF-8, a row each; texts that look like formulas are quoted. Raises UserError if it exists."""
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer)
-    writer.writerow(COLUMNS)
-    for verified in files:
-        for row in verified.rows:
-            writer.writerow([quoted(str(value)) for value in (verified.file, *(row[name] for name in COLUMNS[1:]))])
+    rows = [[verified.file, *(str(row[name]) for name in COLUMNS[1:])] for verified in files for row in verified.rows]
     try:
-        with out.open("x", encoding="utf-8-sig", errors="replace", newline="") as file:
-            file.write(buffer.getvalue())
+        with out.open("xb") as file:
+            file.write(sheet(COLUMNS, rows))
     except FileExistsError as error:
         raise UserError(f"{out} exists; give another file") from error

@@ -4,8 +4,6 @@ The sheet is CSV in UTF-8 and shows neither system nor verdict. Each judgment is
 labels represent all of them (`metrics.corrections`).
 """
 
-import csv
-import io
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,10 +18,9 @@ from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judged_pieces, judges_of
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import read_file
 from summhay_ray.metrics import Corrected, LabelledScore, SystemScore, Weighting, by_labels, corrected_mean, score_summary
 from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
-from summhay_ray.text import quoted, unquoted
+from summhay_ray.sheets import read_sheet, sheet
 
 COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")
 """Columns of the sheet; `row`, `chance`, `coverage` and `bullet` are read back."""
@@ -34,7 +31,6 @@ _LABELS_A_SYSTEM = 3
 """Minimum number of labels per system, on average, for the mean of all systems."""
 _EVENLY = 0.5
 """The share of a system's labels that is drawn with equal probability; the others follow the judge's uncertainty."""
-_MB = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +78,21 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
         raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
     chances = chances_of(found, n)
     taken = drawn(chances, random.Random(f"{seed}/{n}"))
-    sheet = found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]
-    cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
+    asked = found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]
+    cells = {row["cell_id"]: row for row in run.table("summaries", asked["cell_id"].unique().to_list()).iter_rows(named=True)}
     known = {one.haystack_id: one for one in stored_metadata(run.store, run.record)}
     insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
     rows = []
-    for row in sheet.iter_rows(named=True):
+    for row in asked.iter_rows(named=True):
         cell = cells[row["cell_id"]]
         topics = known[cell["haystack_id"]].subtopics
         query = next((one.query for one in topics if one.subtopic_id == cell["subtopic_id"]), "")
         bullets = "\n".join(f"{number}. {bullet}" for number, bullet in enumerate(cell["bullets"], 1))
         texts = (query, insights.get((cell["haystack_id"], row["insight_id"]), ""), bullets)
-        rows.append([f"{row['cell_id']}/{row['insight_id']}", f"{row['chance']:.6g}", *map(quoted, texts), "", ""])
+        rows.append([f"{row['cell_id']}/{row['insight_id']}", f"{row['chance']:.6g}", *texts, "", ""])
     random.Random(f"order/{seed}").shuffle(rows)
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer)
-    writer.writerows([COLUMNS, *rows])
     try:
-        # Spreadsheets recognize UTF-8 by the byte order mark.
-        path.write_bytes(buffer.getvalue().encode("utf-8-sig", "replace"))
+        path.write_bytes(sheet(COLUMNS, rows))
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror}); name another file") from error
     systems = found["system"].n_unique()
@@ -129,23 +121,11 @@ def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
 
 def read_labels(path: Path) -> Labels:
     """The labels of a sheet; rows without one are left out. Raises UserError, which names the row, in one line."""
-    try:
-        text = read_file(path, _MB).decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); give a sheet that summhay label wrote") from error
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8; save the sheet as CSV in UTF-8") from None
-    # Spreadsheets in some countries write semicolons.
-    head = text.split("\n", 1)[0]
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=";" if head.count(";") > head.count(",") else ",")
-    if missing := [name for name in ("row", "chance", "coverage", "bullet") if name not in (reader.fieldnames or ())]:
-        raise UserError(f"{path} has no column {missing[0]}; give a sheet that summhay label wrote")
     rows: dict[str, Label] = {}
     n_rows = 0
-    for line, record in enumerate(reader, 2):
+    for line, said in read_sheet(path, ("row", "chance", "coverage", "bullet")):
         n_rows += 1
         where = f"{path} row {line}"
-        said = {name: unquoted(record[name] or "").strip() for name in ("row", "chance", "coverage", "bullet")}
         if not said["coverage"]:
             continue
         label = _label(where, said)
