@@ -36,14 +36,6 @@ class Correlations:
     """Number of pairs used; pairs with a None are left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A 95 % interval: percentiles of the bootstrap."""
-
-    low: float
-    high: float
-
-
 def correlations(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
     """Pearson, Spearman and Kendall's tau-b of ratings with human scores, paired by position. Raises ValueError for unequal
     lengths and for infinite numbers."""
@@ -169,14 +161,14 @@ class Bootstrap:
         enough = there.sum(axis=1) >= FEWEST
         return {name: np.where(enough, values, np.nan) for name, values in _coefficients(x, y, there).items()}
 
-    def interval(self, values: NDArray[np.float64]) -> Interval | None:
-        """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, or
-        if all are equal, which does not show the spread."""
+    def interval(self, values: NDArray[np.float64]) -> tuple[float, float] | None:
+        """The 95 % interval of resampled values (percentiles); None for fewer than FEWEST_UNITS clusters, if most resamples are
+        undefined, or if all are equal, which does not show the spread."""
         kept = values[np.isfinite(values)]
         if self.n_clusters < FEWEST_UNITS or 2 * len(kept) < len(values) or np.ptp(kept) < _ALIKE:
             return None
         low, high = np.quantile(kept, QUANTILES_95)
-        return Interval(float(low), float(high))
+        return float(low), float(high)
 
 
 def _places(clusters: Sequence[str]) -> tuple[list[str], list[int]]:

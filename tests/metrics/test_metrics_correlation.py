@@ -103,7 +103,7 @@ def test_an_interval_covers_the_figure_and_depends_on_no_order() -> None:
     boot = Bootstrap.over(list(human), clusters)
     found = boot.of(list(ratings))["pearson"]
     one = boot.interval(found)
-    assert one is not None and one.low < correlations(list(ratings), list(human)).pearson < one.high  # type: ignore[operator]
+    assert one is not None and one[0] < correlations(list(ratings), list(human)).pearson < one[1]  # type: ignore[operator]
     order = draw.permutation(60)
     again = Bootstrap.over([human[i] for i in order], [clusters[i] for i in order])
     assert np.allclose(again.of([ratings[i] for i in order])["pearson"], found)

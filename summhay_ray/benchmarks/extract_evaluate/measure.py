@@ -250,9 +250,8 @@ def _figures(correlated: Correlations, drawn: Mapping[str, Any], boot: Bootstrap
     row: dict[str, float | None] = {}
     for name in COEFFICIENTS:
         value = getattr(correlated, name)
-        between = boot.interval(drawn[name]) if boot and value is not None else None
-        ends = (between.low, between.high) if between else (None, None)
-        row |= {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+        low, high = (boot.interval(drawn[name]) if boot and value is not None else None) or (None, None)
+        row |= {name: value, f"{name}_low": low, f"{name}_high": high}
     return row
 
 
@@ -269,9 +268,8 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
                 for name in COEFFICIENTS:
                     a, b = getattr(first.found, name), getattr(second.found, name)
                     if a is not None and b is not None:
-                        between = task.boot.interval(first.drawn[name] - second.drawn[name])
-                        ends = (between.low, between.high) if between else (None, None)
-                        row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+                        low, high = task.boot.interval(first.drawn[name] - second.drawn[name]) or (None, None)
+                        row |= {name: a - b, f"{name}_low": low, f"{name}_high": high}
                 # If Pearson is undefined, write a row for the first level only.
                 if level == LEVEL_NAMES[0] or "pearson" in row:
                     yield row
