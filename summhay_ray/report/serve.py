@@ -36,7 +36,6 @@ class _Written(LocalFiles):
         self.written: set[str] = set()
 
     def put(self, name: str, content: bytes) -> None:
-        """See `Files`."""
         super().put(name, content)
         self.written.add(name)
 

@@ -155,7 +155,6 @@ class JudgingSpec(Spec):
         return [self.part(one, leaf) for one in entries for leaf in one.named.leaves()]
 
     def model_entries(self) -> Sequence[ModelSpec]:
-        """See `Spec`."""
         return self.parts()
 
 

@@ -260,6 +260,5 @@ class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the haystacks and their metadata."""
         yield from super().objects(run)
         yield from objects_of_haystacks(run.record)

@@ -46,7 +46,6 @@ class Import(Summaries[Any]):
 
     @classmethod
     def n_items_of(cls, run: RunStore) -> int:
-        """See `Workload`: the number of its summaries."""
         return run.table("summaries").height
 
 
