@@ -97,14 +97,9 @@ class Benchmark(Workload[S]):
         return _checked(engine.workload_of(run))
 
     @staticmethod
-    def finished_items(run: RunStore) -> dict[str, bool]:
-        """Finished item of a run -> whether it has a failure that may be retried."""
-        return run.finished(ITEM)
-
-    @staticmethod
-    def n_finished_items(run: RunStore) -> int:
-        """The number of finished items, including those with a failure."""
-        return run.units(ITEM).height
+    def finished_items(run: RunStore) -> pl.DataFrame:
+        """The finished items of a run: `unit`, the item's id, and `retry`, whether it has a failure that may be retried."""
+        return run.units(ITEM)
 
     @staticmethod
     def stored_answers(run: RunStore) -> Iterator[tuple[str, Any]]:

@@ -200,24 +200,22 @@ def find_omissions(statement: str, evidence: str) -> list[str]:
     sentence that may be no name.
     """
     said, shown = _passage(statement), _passage(evidence)
-    return [fact.words for fact in said.facts if not _is_replaceable(fact) and not _is_mentioned(fact, shown)]
+    return [fact.words for fact in said.facts if _is_omitted(fact, shown)]
 
 
-def _is_replaceable(fact: Fact) -> bool:
-    if fact.quantity is None:
-        return fact.begins and not fact.acts
-    in_words = not any(letter.isdigit() for letter in fact.words)
-    return in_words and (fact.quantity.unit in ("%", "#") or all(number <= _FEW for number in fact.quantity.stated))
-
-
-def _is_mentioned(fact: Fact, shown: _Passage) -> bool:
+def _is_omitted(fact: Fact, shown: _Passage) -> bool:
     if (number := fact.quantity) is not None:
-        return any(other.quantity and number.agrees(other.quantity) for other in shown.facts)
+        in_words = not any(letter.isdigit() for letter in fact.words)
+        if in_words and (number.unit in ("%", "#") or all(value <= _FEW for value in number.stated)):
+            return False
+        return not any(other.quantity and number.agrees(other.quantity) for other in shown.facts)
+    if fact.begins and not fact.acts:
+        return False
     # The first word of a sentence may be a common noun: "Skipper Ada Lake".
     words = fact.name[fact.place == 0 and len(fact.name) > 1 :]
     # Norwegian ships are ships from Norway.
     beginnings = {root[:_BEGINNING] for root in shown.roots} if words else ()
-    return any(word[:_BEGINNING] in beginnings for word in words) or _is_among(fact, shown.facts)
+    return not (any(word[:_BEGINNING] in beginnings for word in words) or _is_among(fact, shown.facts))
 
 
 @dataclass(frozen=True, slots=True)

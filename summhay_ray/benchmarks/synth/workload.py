@@ -98,7 +98,7 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         tried: dict[str, bool] = {}
         if store.files.exists(f"runs/{self.run_id}/run.json"):
             run = store.run(self.run_id)
-            made, tried = made_by(run), self.finished_items(run)
+            made, tried = made_by(run), dict(self.finished_items(run).iter_rows())
         topics = self.recipe.topics
         missing = [cell for cell in map(self.recipe.cell_id, topics) if cell not in made]
         if not missing:

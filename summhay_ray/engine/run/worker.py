@@ -70,7 +70,7 @@ def first_readers(workload: Workload[Any], run: RunStore, left: Left) -> Collect
     """For each input whose rows the run does not hold yet, the first source that reads it. Preparing that source writes them."""
     first: dict[str, str] = {}
     if type(workload).input_rows is not Workload.input_rows:
-        there = run.finished(PREPARED)
+        there = set(run.units(PREPARED)["unit"])
         for source, items in left.items():
             if items[0].reads and items[0].reads not in there:
                 first.setdefault(items[0].reads, source)

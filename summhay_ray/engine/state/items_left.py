@@ -34,8 +34,11 @@ class RunState:
     finished: frozenset[str]
     """Ids of finished items, including those that the start does not cover."""
 
-    def left(self) -> dict[str, list[Item]]:
+    def left(self) -> Mapping[str, Sequence[Item]]:
         """The unfinished items that this start covers, by source, in the workload's order."""
+        if not self.finished:
+            # No copy: a large run has many sources.
+            return self.sources
         left = {source: [item for item in items if item.id not in self.finished] for source, items in self.sources.items()}
         return {source: items for source, items in left.items() if items}
 

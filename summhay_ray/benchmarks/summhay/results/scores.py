@@ -393,16 +393,16 @@ def _count_unasked(
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
     if workload is not None:
-        n_finished, total = Benchmark.n_finished_items(run), run.record["cells"]
-        if n_finished < total:
-            finished = Benchmark.finished_items(run)
-            so_far = f"{n_finished:,} of {total:,} cells so far: the figures are of these"
+        units, total = Benchmark.finished_items(run), run.record["cells"]
+        if units.height < total:
+            finished = set(units["unit"])
+            so_far = f"{units.height:,} of {total:,} cells so far: the figures are of these"
             rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
     waiting = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
     parts = [waiting.with_columns(judge=pl.lit(name)) for name in scored_by]
     for later in (one for one in judges or () if run.run_id not in one.runs):
-        known = {cell for name in later.runs for cell in Benchmark.finished_items(run.store.run(name))}
-        cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(list(known)))
+        known = pl.concat(Benchmark.finished_items(run.store.run(name))["unit"] for name in later.runs)
+        cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(known.implode()))
         parts.append(cells.select(*where, judge=pl.lit(later.judge)))
     return pl.concat(parts).group_by(*where, "judge").agg(unasked=pl.len().cast(pl.Int64)), so_far
 
