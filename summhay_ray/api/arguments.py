@@ -37,8 +37,8 @@ _NAMES = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function: an argument of a wrong type or choice raises SpecError, in one line. `**options: Unpack[...]` become
-    keywords of its signature."""
+    """Wrap a function: an argument of a wrong type or choice raises SpecError, in one line. `**options: Unpack[...]` are
+    listed in its signature as keyword arguments."""
     options = options_of(function)
     defaults: Any = {name: option.default for name, (_, option) in options.items()}
     signature = inspect.signature(function)

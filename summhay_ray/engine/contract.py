@@ -219,8 +219,8 @@ class Workload(Generic[S]):
         return dict.fromkeys(self.query_of(item) for item in self.items())
 
     def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
-        """The items in the order in which `--limit` takes them: queues alternate, and every queue is sampled at the same
-        random positions (by the spec's seed). A larger limit includes the items of a smaller one."""
+        """The items in the order in which `--limit` takes them. By default, queues alternate, and every queue is sampled at
+        the same random positions (by the spec's seed). A larger limit includes the items of a smaller one."""
         queues: dict[str, list[Item]] = {}
         for item in items:
             queues.setdefault(item.queue, []).append(item)

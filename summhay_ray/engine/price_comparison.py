@@ -1,4 +1,4 @@
-"""Compares the ways to ask the calls of a plan: standard, flex and batch, each with and without the provider's cache."""
+"""Compares the ways to make a plan's calls: standard, flex and batch, each with and without the provider's cache."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

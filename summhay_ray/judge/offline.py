@@ -75,14 +75,15 @@ UNSAID = 0.6
 """Weight factor of a word that is in no bullet: the summary may express it in other words."""
 _NEAR = 3
 _SENTENCES = 3
-"""Most sentences of a bullet that are compared with an insight together."""
+"""Maximum number of a bullet's sentences that are compared with an insight at a time."""
 _LONGEST_KEPT = 5000
 _LONGEST_BULLET = 12
-"""Most sentences of a bullet that covers an insight fully."""
+"""Maximum number of sentences in a bullet that can cover an insight fully."""
 _CLOSE = 0.4
 """The least recall of an insight whose omissions are looked for."""
 _LOST = 0.25
-"""The share of an insight's words above which a summary leaves something out, if the best bullet has no other words instead."""
+"""A summary leaves something out if it lacks more than this share of an insight's words, not counting those for which the best
+bullet has other words instead."""
 _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
 """A bullet with such a beginning continues the one before it."""
 

@@ -80,7 +80,7 @@ class ModelQueue:
     _slots: dict[str, int] = field(default_factory=dict, init=False)
     """Worker in `_ready` -> the number of slots under which it is listed there."""
     first: dict[Place, None] = field(default_factory=dict, init=False)
-    """Places to try before all others: the newest money record lists their first claims, or a claim is `first`."""
+    """Places to try first: those whose first claim the newest money record lists, and those with a claim marked `first`."""
     _aside: dict[Place, Wait] = field(default_factory=dict, init=False)
     """Place set aside -> what it waits for."""
     _waits: dict[Wait, dict[Place, None]] = field(default_factory=dict, init=False)

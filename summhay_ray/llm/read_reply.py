@@ -229,9 +229,10 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
 
 
 def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
-    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is not above.
+    """The record's fields if the usage exceeds the reservation; empty if it does not. They are compared in dollars, or in tokens
+    for a free model.
 
-    `micros`: its price.
+    `micros`: the usage's price.
     """
     tokens = said.input_tokens + said.output_tokens
     if asked.worst_micros:

@@ -184,9 +184,9 @@ def mean_interval(
     else null), and `n`, the number of rows with a value. `expected` (rows with the columns of `by`) adds `n_expected`,
     VALUE_floor (the mean with every missing row as 0), and groups without any value.
 
-    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: of the values; if None,
-    0 and 1 if all values are within these, else unknown. Rows with the same value in the column `cluster` (without it, `item`)
-    are one unit.
+    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the least and the
+    greatest possible value; if None, 0 and 1 if all values lie within these, else no bounds. Rows with the same value in the
+    column `cluster` (without it, `item`) are one unit.
     """
     names = [by] if isinstance(by, str) else list(by)
     is_share = frame.schema[value] == pl.Boolean

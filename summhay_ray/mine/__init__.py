@@ -1,5 +1,5 @@
 """Makes a haystack from documents by their words alone: reads a folder, and finds the insights that recur in it, with every
-document that states each. For the benchmarks."""
+document that states each. The benchmarks use it."""
 
 from summhay_ray.mine.haystack import haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined

@@ -339,7 +339,8 @@ def _weight(key: tuple[str, ...], surface: str) -> float:
 
 
 def _proper(insights: Sequence[str]) -> set[str]:
-    """Words that are usually capitalized: names. One that only begins sentences is a name if a verb follows it."""
+    """Words that are usually capitalized: names. A word that occurs only at the beginning of sentences
+    counts as a name if a verb follows it."""
     capital, small, first = Counter[str](), Counter[str](), set[str]()
     for text in insights:
         found = [*re.finditer(r"[^\W\d_][\w-]*", text)]

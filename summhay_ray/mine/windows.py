@@ -122,7 +122,7 @@ def _labels(text: str) -> set[str]:
 
 
 def _nearest(of: Statements, candidate: Candidate, row: int) -> int:
-    """The sentence of a window that shares most with the candidate."""
+    """The sentence of a window that shares the most facts with the candidate."""
     first, own = int(candidate.firsts[row]), of.facts(candidate.sentence)
     window = range(first, first + int(candidate.lengths[row]))
     return max(window, key=lambda sentence: _shared(of, own, of.facts(sentence)))

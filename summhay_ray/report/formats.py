@@ -123,7 +123,7 @@ def _wide(section: Section, figures: Sequence[str]) -> Grid:
             line.append(shown._replace(is_best=top))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:
-            # The mean across columns, or their common value.
+            # The mean across columns for numbers, else the first value.
             known = [row[rest] for row in own if row[rest] is not None]
             floats = bool(known) and all(isinstance(value, float) for value in known)
             line.append(_cell(section, {rest: sum(known) / len(known) if floats else next(iter(known), None)}, rest))

@@ -124,8 +124,9 @@ class BatchRecords:
         return sorted(records, key=lambda record: (record.began, record.token))
 
     def counts(self) -> dict[str, Any] | None:
-        """Numbers of batches: `submitted`, `in_progress` and `done`; of `requests` in those in progress, and of `answered` ones
-        in those done. `oldest`: when the first in progress was submitted (UTC, ISO 8601). None without batches."""
+        """The numbers of batches that are `submitted`, `in_progress` and `done`. `requests`: the requests of batches in
+        progress. `answered`: the answered requests of batches that are done. `oldest`: when the first batch in progress was
+        submitted (UTC, ISO 8601). None without batches."""
         records = [record for record in self.all() if record.how != "unsent"]
         if not records:
             return None

@@ -36,7 +36,7 @@ def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str
     that also cites the decision in full.
     """
     full = _any_of({decision.title, decision.citation, *forms})
-    # The short names of a decision: each party of several words, and a party's last word if it is a proper name (`Brandt`, not
+    # A decision's short names: each party's name of more than one word, and its last word if that is a proper name (`Brandt`, not
     # `Board`).
     parties = set()
     for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", decision.title)):

@@ -26,7 +26,7 @@ from summhay_ray.store import RUN, Amount, Count, LogIndex, Money, RunStore, Tot
 
 
 class Dollars(NamedTuple):
-    """A run's money in micro-dollars. The sum counts against its budget."""
+    """A run's money in micro-dollars. The sum of the fields counts against its budget."""
 
     spent: int
     """Charged for calls that have ended."""
