@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import PurePath
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field
 
 from summhay_ray.benchmark import Strict, Text
 from summhay_ray.errors import SpecError
@@ -17,7 +17,15 @@ ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness"
 SAMPLE = "sample/"
 """Prefix of `pairs` entries that come with the package."""
 _Name = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
-_Written = Annotated[str, Field(pattern=r"\S")]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is blank; expected a text")
+    return text
+
+
+_Written = Annotated[str, AfterValidator(_not_blank)]
 
 
 @dataclass(frozen=True)

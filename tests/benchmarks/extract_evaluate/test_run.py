@@ -410,8 +410,8 @@ def test_pairs_in_three_forms(text: str) -> None:
         (json.dumps(ONE) + "\n{\n", "mine.json:2: is no JSON"),
         (json.dumps([{**ONE, "dataset": ["x"]}]), "pair 1: dataset: input should be a valid string"),
         (json.dumps([{**ONE, "reference": 0}]), "pair 1: reference: input should be a valid string"),
-        (json.dumps([{**ONE, "source": " "}]), "pair 1: source: string should match pattern"),
-        (json.dumps([{**ONE, "system_output": ""}]), "pair 1: system_output: string should match pattern"),
+        (json.dumps([{**ONE, "source": " "}]), "pair 1: source: is blank"),
+        (json.dumps([{**ONE, "system_output": ""}]), "pair 1: system_output: is blank"),
     ],
 )
 def test_pairs_that_are_none(text: str, told: str) -> None:
