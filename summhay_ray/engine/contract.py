@@ -328,16 +328,13 @@ def own_name(workload: Workload[Any]) -> str:
     return "" if own.__module__.startswith("summhay_ray.") else f"{own.__module__}:{own.__qualname__}"
 
 
-def kind_of_record(workload: Workload[Any]) -> str:
-    """The name by which the registry finds the benchmark again: `module:Class` for a user's own."""
-    return workload.spec.kind if ":" in workload.spec.kind else workload.kind
-
-
 def open_run(workload: Workload[Any], store: Store) -> RunStore:
     """The workload's run in the store, created if it does not exist. Raises StoreError if its record is damaged."""
     spec, inputs = workload.spec, workload.inputs
     stages = [stage.name for stage in workload.stages]
-    head = {"kind": kind_of_record(workload), "name": spec.name, "cells": workload.n_items(), "stages": stages}
+    # The registry finds a user's own benchmark by `module:Class`.
+    kind = spec.kind if ":" in spec.kind else workload.kind
+    head = {"kind": kind, "name": spec.name, "cells": workload.n_items(), "stages": stages}
     # A worker loads a model from its folder, which is not kept in the store.
     folder = {FOLDER: str(inputs.folder.absolute())} if _of_folders(workload) else {}
     own = dict.fromkeys(name.partition("/")[0] for name in workload.own_code())

@@ -19,7 +19,6 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.engine.contract import kind_of_record
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor, RemoteLedger
 from summhay_ray.engine.ray.metrics import RunMetrics
@@ -187,7 +186,7 @@ class RayExecution:
             run_id=run.run_id,
             session=heartbeat.session.number,
             # The current spec: limits, endpoints and prices may differ from those of the first start.
-            record={**run.record, **workload.record(run.store), "kind": kind_of_record(workload)},
+            record={**run.record, "spec": workload.spec.model_dump(mode="json")},
             workers=sum(some.most for some in self._placement.workers.values())
             + sum(pool.first for pool in self._placement.pools.values()),
             log_level=asked_level() or logging.INFO,

@@ -137,9 +137,9 @@ def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
 
 def keep_metadata(store: Store, metadata: Sequence[HaystackMetadata]) -> dict[str, Any]:
     """Put the metadata into the store as one object. Returns the fields of a run's record that name it and the sources."""
-    text = "\n".join(json.dumps(one.to_json(), separators=(",", ":")) for one in metadata)
+    text = b"\n".join(json.dumps(one.to_json(), separators=(",", ":")).encode("ascii") for one in metadata)
     entries = [{"haystack_id": one.haystack_id, "name": one.name, "object": one.digest} for one in metadata]
-    return {"haystacks": entries, _STORED: store.put_object(_STORED, text.encode("ascii"))}
+    return {"haystacks": entries, _STORED: store.put_object(_STORED, text)}
 
 
 class HaystackEntry(TypedDict):

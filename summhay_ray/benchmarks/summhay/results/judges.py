@@ -53,12 +53,6 @@ def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
         number += 1
 
 
-def supports_of(run: RunStore) -> list[RunStore]:
-    """The support runs of a run's summaries that have judged a bullet, oldest first; a recited run holds its own."""
-    runs = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
-    return [one for one in runs if "support_bullets" in one.declared and one.has_rows("support_bullets")]
-
-
 def judging_ids(run: RunStore, judging: Judging) -> list[str]:
     """Ids of the runs that judge a run, in the order in which they first started. Raises StoreError for a damaged record."""
     chain = Chain(run.store.files, f"runs/{run.run_id}/{judging}", _Rejudge, _MEND)

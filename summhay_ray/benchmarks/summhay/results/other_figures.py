@@ -38,8 +38,8 @@ class Claims:
     """The figures of a run's systems, over all haystacks or in one of them."""
 
     def __init__(self, run: RunStore, absent: pl.DataFrame, supports: Sequence[RunStore], repeats: Mapping[str, int]) -> None:
-        """`absent`: `absent_queries`. `supports`: `supports_of` the run. `repeats`: key of a system -> how often it answers each
-        query."""
+        """`absent`: `absent_queries`. `supports`: the support runs of its summaries. `repeats`: key of a system -> how often it
+        answers each query."""
         self._absent, self._repeats = absent, repeats
         summaries = run.table("summaries", columns=["cell_id", *PLACE, "system", "repeat"])
         answers = all_rows(run, "absent_answers") if self._absent.height else BY_NAME["absent_answers"].frame(())

@@ -330,7 +330,10 @@ def _scorer(
         of_none = metrics.nugget_sums(none.join(nuggets, on=on))
         by_query = metrics.nugget_scores_by_query([of_none, *judged], expected, nuggets)
     of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *metrics.BULLET_FIGURES)), *bullets])
-    absent, supports = absent_queries(metadata), judging.supports_of(run)
+    absent = absent_queries(metadata)
+    # Oldest first; a recited run holds its own judgments of bullets.
+    supporting = [run, *map(run.store.run, judging.judging_ids(run, "supports"))]
+    supports = [one for one in supporting if "support_bullets" in one.declared and one.has_rows("support_bullets")]
     repeats = {system[0]: n for system, n in systems[0].items()}
     scorer = Scorer(
         sums=metrics.added([metrics.insight_sums(none), *sums]),
