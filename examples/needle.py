@@ -1,7 +1,6 @@
 """Needle: can a model find one entry of a long log, wherever it is, and quote it word for word?
 
-After G. Kamradt's "needle in a haystack" (2023). Run it with `summhay run needle.yaml`. That spec begins with
-`kind: needle:Needle`.
+After G. Kamradt's "needle in a haystack" (2023). Run it with `summhay run needle.yaml`.
 """
 
 from __future__ import annotations
