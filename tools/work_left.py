@@ -1,7 +1,6 @@
-"""Measures the remaining work that `status` reports of calls, dollars and time, against what comes. laws.py says what is printed.
+"""Compares the remaining calls, dollars and time that `status` reports with the actual ones. laws.py describes the output.
 
-python tools/work_left.py told               # about ten minutes
-python tools/work_left.py told --what asking # about a minute
+python tools/work_left.py told # about ten minutes python tools/work_left.py told --what asking # about a minute
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from laws import Commands, Found, provider_of
 
 
 def remaining_work(asked: argparse.Namespace) -> Found:
-    """The remaining work after a fifth: as reported by `status`, and as measured at the end."""
+    """Measure the remaining work after a fifth of the run: as reported by `status`, and as it turned out."""
     grid = {
         "haystacks": ["sample/news", "sample/conversation"],
         "retrievers": ["random", "bm25", "oracle", "full"],
@@ -24,7 +23,7 @@ def remaining_work(asked: argparse.Namespace) -> Found:
     }
     shapes: dict[str, Row] = {
         "asking": {"items": 240, "distinct": 19},
-        # Repeats of a free summarizer are one summary, which a plan does not know before they are made.
+        # Repeats of a free summarizer are one summary, but a plan does not know this before they are made.
         "grid": {**grid, "repeats": 4, "summarizers": ["offline/lead"]},
     }
     found = Found()
