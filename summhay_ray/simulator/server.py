@@ -20,7 +20,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def application(provider: Provider) -> web.Application:
-    """The routes of OpenAI's API, with and without `/v1`, of Anthropic's, and the provider's books under `/simulated`."""
+    """Return the routes of OpenAI's API, with and without `/v1`, of Anthropic's API, and of the provider's books under
+    `/simulated`."""
     made = web.Application(client_max_size=_LONGEST_BODY)
     provider.warm()
     for prefix in ("/v1", ""):
@@ -31,7 +32,7 @@ def application(provider: Provider) -> web.Application:
         _add_batches(made.router, provider, prefix)
 
     made.router.add_post("/v2/rerank", _handler(provider, "rerank"))
-    # An SDK of Anthropic adds `/v1` to its base URL, which may end with `/v1` itself.
+    # An SDK of Anthropic adds `/v1` to its base URL, which may already end with `/v1`.
     for prefix in ("/v1", "/v1/v1"):
         made.router.add_post(f"{prefix}/messages", _handler(provider, "messages"))
         _add_message_batches(made.router, provider, prefix)
@@ -75,11 +76,11 @@ def _key(request: web.Request) -> str:
 
 
 Work = Callable[[web.Request, str], Awaitable[web.StreamResponse]]
-"""Answers a request for files or batches. Takes the request and the fingerprint of its key; raises Refused."""
+"""Answers a request for files or batches. Arguments: the request and the fingerprint of its key. Raises Refused."""
 
 
 def _guarded(provider: Provider, work: Work, anthropic: bool = False) -> Handler:
-    """A handler with the provider's errors. It counts a GET as a poll."""
+    """Make a handler that returns the provider's errors. It counts a GET as a poll."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
@@ -97,7 +98,7 @@ def _guarded(provider: Provider, work: Work, anthropic: bool = False) -> Handler
 
 
 def _created(request: web.Request, made: batches.Batch, body: Any) -> web.Response:
-    """The reply to a creation, which is lost with its connection if the fault is drawn."""
+    """Return the reply to a creation. If the fault is drawn, the reply is lost with its connection."""
     if "batch_lost" in made.faults and request.transport is not None:
         request.transport.abort()
     return web.json_response(body)
@@ -195,7 +196,7 @@ def _add_message_batches(router: web.UrlDispatcher, provider: Provider, prefix: 
 
 
 async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner, str]:
-    """Start to listen. Returns the runner, which the caller cleans up, and the API's base URL. Raises OSError."""
+    """Start to listen. Return the runner, which the caller must clean up, and the API's base URL. Raise OSError."""
     # Cancellation ends a hang when the client disconnects, so that it no longer counts as in flight.
     runner = web.AppRunner(application(provider), access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
@@ -207,7 +208,7 @@ async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner
 async def serve(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. Port 0 means any free port. Raises OSError if it cannot listen.
 
-    `announce`: called with the API's base URL (`http://HOST:PORT/v1`) once it listens.
+    `announce`: called with the API's base URL (`http://HOST:PORT/v1`) when the provider listens.
     """
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
