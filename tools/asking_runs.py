@@ -72,8 +72,8 @@ class Job:
         )
         if not done.stdout:
             raise RuntimeError(f"{words}: exit {done.returncode}: {done.stderr[-2000:]}")
-        told: Row = json.loads(done.stdout)
-        return told
+        document: Row = json.loads(done.stdout)
+        return document
 
     def status(self) -> Row:
         """Return the document of `status --json`."""

@@ -36,12 +36,12 @@ def haystack(seed: int, documents: int = 100, words: int = 750, subtopics: int =
         theme = " ".join(rng.choices(known, k=5))
         themes.append({"subtopic_id": f"s{place}", "subtopic": theme, "query": f"What is said of {theme}?", "insights": listed})
     written = []
-    for number, told in enumerate(said):
-        lines = [text for _, text in told]
+    for number, statements in enumerate(said):
+        lines = [text for _, text in statements]
         while sum(len(line.split()) for line in lines) < words:
             lines.append(sentence(rng, known, rng.randint(8, 24)))
         rng.shuffle(lines)
-        included = [insight_id for insight_id, _ in told]
+        included = [insight_id for insight_id, _ in statements]
         written.append({"document_id": f"d{number}", "document_text": " ".join(lines), "insights_included": included})
     return {"topic_id": f"made-{seed}", "topic": " ".join(rng.choices(known, k=6)), "subtopics": themes, "documents": written}
 

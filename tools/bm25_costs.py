@@ -102,13 +102,13 @@ def main() -> None:
     options.add_argument("--queries", type=int, default=1000)
     options.add_argument("--also-rank-bm25", action="store_true")
     options.add_argument("--way", choices=list(WAYS), help=argparse.SUPPRESS)
-    told = options.parse_args()
-    if told.way:
-        print(json.dumps(measure(told.way, told.documents, told.queries)))
+    given = options.parse_args()
+    if given.way:
+        print(json.dumps(measure(given.way, given.documents, given.queries)))
         return
     found = {}
-    for way in list(WAYS)[: None if told.also_rank_bm25 else -1]:
-        words = [sys.executable, __file__, "--way", way, "--documents", str(told.documents), "--queries", str(told.queries)]
+    for way in list(WAYS)[: None if given.also_rank_bm25 else -1]:
+        words = [sys.executable, __file__, "--way", way, "--documents", str(given.documents), "--queries", str(given.queries)]
         found[way] = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     idle, other = found["texts_only"]["mib"], found["bm25s"]
     for way, row in found.items():

@@ -1,4 +1,4 @@
-"""Tests that budgets hold, in runs with random budgets, faults and SIGKILLs, by the provider's bill for each run.
+"""Tests that budgets hold: compares budgets with the provider's bills, in runs with random budgets, faults and SIGKILLs.
 
     python tools/budgets.py --runs 200 --seed 1
 
@@ -38,7 +38,7 @@ PROVIDER = (
     *("--limit", "gpt-errors:errors=0.05", "--limit", "gpt-drops:drops=0.01,no_usage=0.06,errors=0.02"),
 )
 WORST_CALLS = (100, 300)
-"""Minimum and maximum number of mean-sized calls whose worst cases a budget covers."""
+"""A budget is the worst-case cost of this many average calls (minimum, maximum)."""
 MEAN_WORST_MICROS = 4000
 REAL_SHARE = 0.65
 """The real price of a call, as a share of its worst case."""

@@ -65,8 +65,8 @@ def measure(design: Design, experiments: int) -> Rates:
     for _ in range(experiments):
         observed = draw_scores(design, truth, haystacks, rng)
         paired = Paired([f"h{one:03}" for one in haystacks], design.over)
-        told = paired.differences(observed, [*map(tuple, pairs)], most=1.0)
-        low, high, p, adjusted = told.select("low", "high", "p", "p_adjusted").fill_null(1.0).to_numpy().T
+        tested = paired.differences(observed, [*map(tuple, pairs)], most=1.0)
+        low, high, p, adjusted = tested.select("low", "high", "p", "p_adjusted").fill_null(1.0).to_numpy().T
         by_holm, complete = adjusted < LEVEL, ~observed.incomplete[pairs].any(axis=1)
         by_max_t = complete & (p < max_t(observed.values, haystacks, pairs[complete], rng))
         both = np.stack([by_holm, by_max_t])

@@ -31,8 +31,8 @@ def cut(text: str) -> list[str]:
 def needed(evaluator: Any, documents: Sequence[Sequence[str]], query: str, references: Sequence[str]) -> list[list[bool]]:
     """Return the verdicts, document by document."""
     passages = [one for document in documents for one in document]
-    told = iter(verdicts(evaluator.answer(Request("m", whole_question(passages, query, references)))))
-    return [[next(told) for _ in document] for document in documents]
+    answers = iter(verdicts(evaluator.answer(Request("m", whole_question(passages, query, references)))))
+    return [[next(answers) for _ in document] for document in documents]
 
 
 def of_haystack(path: Path, evaluator: Any) -> dict[str, Any]:

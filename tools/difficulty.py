@@ -12,8 +12,8 @@ the citation recall of any summarizer falls if insights are in more documents th
 text. In the whole haystack, distractors only replace filler and statements of other subtopics, which are as misleading. So the
 effect of distractors is judged with `oracle`, and that of other knobs with the whole haystack.
 
-For each value and retriever, it prints the scores in percent with their 95 % intervals, as `score` does. It also prints `told`,
-the share of insights that the summaries state with every number and name. `told` uses the checks of documents, which, unlike
+For each value and retriever, it prints the scores in percent with their 95 % intervals, as `score` does. It also prints `stated`,
+the share of insights that the summaries state with every number and name. `stated` uses the checks of documents, which, unlike
 `offline/judge`, distinguish the sides of a conflict.
 
 For each knob and retriever, it prints Spearman's correlation of the joint score with the knob's value, over values and over all
@@ -91,7 +91,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores at one value of a knob with one retriever, as fractions, pooled and by haystack. `told` has no interval."""
+    """The scores at one value of a knob with one retriever, as fractions, pooled and by haystack. `stated` has no interval."""
 
     retriever: str
     n_scored: int
@@ -132,7 +132,7 @@ def scores_of(system: SystemScore, result: ScoreResult, whole: float) -> Scores:
         for one in systems
         if one.retriever == system.retriever
     }
-    pooled = {"told": whole, **{name: getattr(system, name) for name in FIGURES}}
+    pooled = {"stated": whole, **{name: getattr(system, name) for name in FIGURES}}
     return Scores(
         system.retriever, system.n_scored, pooled, {name: system.ci[name] for name in FIGURES if name in system.ci}, joint
     )
@@ -148,7 +148,7 @@ def stated_shares(run: RunStore) -> dict[str, float]:
         insights = texts[row["haystack_id"], row["subtopic_id"]]
         # Citations are not numbers of the insight.
         bullets = "\n".join(bullet.rsplit(" [", 1)[0] if bullet.endswith("]") else bullet for bullet in row["bullets"])
-        found.setdefault(row["retriever"], []).extend(verdict.found for verdict in Presence(insights).of(bullets))
+        found.setdefault(row["retriever"], []).extend(verdict.found for verdict in Presence(insights).find(bullets))
     return {retriever: sum(shares) / len(shares) for retriever, shares in found.items()}
 
 
@@ -251,7 +251,7 @@ def knob_table(one: Sweep) -> str:
         "citation precision",
         "citation recall",
         "joint",
-        "told",
+        "stated",
         "haystacks",
         "insights",
     )
@@ -261,7 +261,7 @@ def knob_table(one: Sweep) -> str:
             cells = [
                 name,
                 str(value),
-                *(figure(scores, kind) for kind in (*FIGURES, "told")),
+                *(figure(scores, kind) for kind in (*FIGURES, "stated")),
                 str(len(scores.joint)),
                 str(scores.n_scored),
             ]

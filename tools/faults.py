@@ -2,8 +2,8 @@
 
     python tools/faults.py --store s3 --drivers 100 --workers 50 --nodes 10 --steps 2
 
-It prints one JSON line: the kills, whether the tables equal those of an undisturbed run by hash, lost or repeated rows, the calls
-that the provider served twice, and the calls that were open at the kills.
+It prints one JSON line with the kills, the lost or repeated rows, the calls that the provider served twice, and the calls that
+were open at the kills. It also shows whether the tables have the same hashes as those of an undisturbed run.
 
 A step is a kind of object that an undisturbed run writes. For each step, a driver dies before and after one such write, in a
 separate store, and its run is then finished. `steps` has the same figures for each step.
@@ -48,7 +48,7 @@ TRIES = 3
 
 
 def spec_of(base: str, judges: int, at_once: int = 4) -> dict[str, Any]:
-    """Return a spec with 64 summaries and about 220 calls per judge, all different, of which `at_once` are in flight."""
+    """Return a spec with 64 summaries and about 220 calls per judge. All calls differ, and `at_once` of them are in flight."""
     known = {"api_base": base, "api_key_env": "FAULTS_KEY", "price": PRICE}
     names = [f"openai/judge-{number:02}" for number in range(judges)]
     return {
@@ -193,7 +193,7 @@ def add_node(cluster: Any) -> None:
 
 @contextlib.contextmanager
 def cluster_of(nodes: int) -> Iterator[Any]:
-    """Yield a cluster of a head without CPUs for cells, and nodes."""
+    """Yield a cluster: a head that has no CPUs for cells, and `nodes` further nodes."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

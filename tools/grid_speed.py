@@ -92,9 +92,9 @@ def bare_loops(provider: Simulated, *loops: tuple[str, int, int, int, int]) -> d
     return run_timed(provider, [sys.executable, "-c", BARE.replace("KEY", KEY), provider.base, json.dumps(loops)])
 
 
-def measure_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]) -> tuple[dict[str, float], ...]:
+def measure_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, extra: list[str]) -> tuple[dict[str, float], ...]:
     """Return the speed of the grid and of the bare loops."""
-    ours = run_timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *told])
+    ours = run_timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *extra])
     served = Counter(call["model"] for call in provider.calls())
     judged = served.pop("judges")
     loops = ("writes", served.total(), SUMMARY_SIZE, 64, len(MODELS)), ("judges", judged, JUDGE_SIZE, 64, 1)
@@ -102,15 +102,15 @@ def measure_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, t
 
 
 def measure_rejudge(
-    folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]
+    folder: Path, asked: argparse.Namespace, provider: Simulated, extra: list[str]
 ) -> tuple[dict[str, float], ...]:
     """Return the speed of the re-judging and of the bare loop."""
     files = [str(asked.data / f"topic_news{number}.json") for number in (1, 2)]
-    imported = subprocess.run([str(SUMMHAY), "import", *files, *told[:2], "--json"], capture_output=True, check=True)
+    imported = subprocess.run([str(SUMMHAY), "import", *files, *extra[:2], "--json"], capture_output=True, check=True)
     run = json.loads(imported.stdout)["run"]
     judge = {"model": "openai/again", "api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0, "max_tokens": 100}
     spec = write_spec(folder, {"judges": [judge], "limits": {"openai/again": {"concurrency": asked.in_flight}}})
-    ours = run_timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(spec), *told])
+    ours = run_timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(spec), *extra])
     return ours, bare_loops(provider, ("again", int(ours["calls"]), JUDGE_SIZE, asked.in_flight, 1))
 
 

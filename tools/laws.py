@@ -45,7 +45,7 @@ class Found:
         """Record whether a law held. A broken law stays broken."""
         self.laws[name] = self.laws.get(name, True) and held
 
-    def tell(self) -> int:
+    def print_found(self) -> int:
         """Print everything, and return the exit code."""
         heads = list(dict.fromkeys(name for row in self.rows for name in row))
         cells = [heads, *([_cell(row.get(name, "")) for name in heads] for row in self.rows)]
@@ -82,7 +82,7 @@ def bucket(delays: argparse.Namespace | None = None) -> Iterator[tuple[Callable[
 
 
 class Commands:
-    """The subcommands of a script, each of which measures one law."""
+    """The subcommands of a script. Each of them measures one law."""
 
     def __init__(self, description: str | None) -> None:
         self.parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -106,7 +106,7 @@ class Commands:
         quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "OMP_NUM_THREADS": "1"}
         os.environ.update({**environment(), **quiet})
         began = time.monotonic()
-        code = int(asked.does(asked).tell())
+        code = int(asked.does(asked).print_found())
         print(f"{asked.law}: {time.monotonic() - began:.0f} s")
         return code
 

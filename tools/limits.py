@@ -1,4 +1,4 @@
-"""Tests that rate limits hold, by the times at which the requests of a run's two workers on Ray arrive at a provider.
+"""Tests that rate limits hold. It records when the requests of a run's two workers on Ray arrive at a provider.
 
     python tools/limits.py                       # rpm, input_tpm, retry_after and own_limit, 3 minutes each
     python tools/limits.py rpm --minutes 1
@@ -135,7 +135,7 @@ def own_limit(limit: float, minutes: float, executor: str = "inline") -> tuple[l
     return [call["monotonic"] for call in calls], pauses
 
 
-def tell_limit(name: str, measure: Callable[..., Arrivals], limit: float, minutes: float, executor: str) -> bool:
+def print_limit(name: str, measure: Callable[..., Arrivals], limit: float, minutes: float, executor: str) -> bool:
     """Measure and print. Return whether the limit held."""
     with counting_provider() as provider:
         found = measure(provider, limit, minutes, executor)
@@ -149,7 +149,7 @@ def counting_provider() -> Any:
     return simulated_provider("--answers", "short", "--latency", "0.2", "--latency-spread", "0.5")
 
 
-def tell_pauses(name: str, found: tuple[list[float], list[Pause]]) -> bool:
+def print_pauses(name: str, found: tuple[list[float], list[Pause]]) -> bool:
     """Print the result. Return whether the pauses were kept."""
     times, pauses = found
     late = [after for _, after in too_early(times, pauses, 0.0)]
@@ -169,13 +169,13 @@ def main() -> int:
     held, began = [], time.monotonic()
     for what in every if wanted.what == "all" else (wanted.what,):
         if what == "rpm":
-            held.append(tell_limit(what, rpm, RPM, wanted.minutes, wanted.executor))
+            held.append(print_limit(what, rpm, RPM, wanted.minutes, wanted.executor))
         elif what == "input_tpm":
-            held.append(tell_limit(what, input_tpm, INPUT_TPM, wanted.minutes, wanted.executor))
+            held.append(print_limit(what, input_tpm, INPUT_TPM, wanted.minutes, wanted.executor))
         elif what == "retry_after":
-            held.append(tell_pauses(what, retry_after(round(1000 * wanted.minutes), executor=wanted.executor)))
+            held.append(print_pauses(what, retry_after(round(1000 * wanted.minutes), executor=wanted.executor)))
         else:
-            held.append(tell_pauses(what, own_limit(RPM, wanted.minutes, wanted.executor)))
+            held.append(print_pauses(what, own_limit(RPM, wanted.minutes, wanted.executor)))
     print(f"{time.monotonic() - began:.0f} s; {'all held' if all(held) else 'NOT HELD'}")
     return 0 if all(held) else 1
 

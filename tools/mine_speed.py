@@ -51,7 +51,7 @@ class Corpus:
         members: dict[int, list[int]] = {}
         for document, topic in enumerate(of):
             members.setdefault(topic, []).append(document)
-        told: list[list[str]] = [[] for _ in range(documents)]
+        statements: list[list[str]] = [[] for _ in range(documents)]
         self.planted: list[tuple[str, set[int]]] = []
         """Each planted insight, with its documents."""
         for number in range(documents // 2):
@@ -64,8 +64,8 @@ class Corpus:
             if number % 3:
                 self.planted.append((self._sentence(facts), set(holders)))
             for document in holders:
-                told[document].append(self._reworded(facts, topic) if number % 3 else self._sentence(facts))
-        self.texts = [self._document(told[document], of[document]) for document in range(documents)]
+                statements[document].append(self._reworded(facts, topic) if number % 3 else self._sentence(facts))
+        self.texts = [self._document(statements[document], of[document]) for document in range(documents)]
 
     def _content(self, number: int, topic: int, share: float, own: Sequence[str] = ()) -> list[str]:
         """Return content words: of the topic (this share), of the document (a tenth), or of the language."""
@@ -96,10 +96,10 @@ class Corpus:
         half = len(kept) // 2
         return f"{self._sentence(kept[:half])} {self._sentence(kept[half:])}" if rng.random() < 0.33 else self._sentence(kept)
 
-    def _document(self, told: Sequence[str], topic: int) -> str:
+    def _document(self, statements: Sequence[str], topic: int) -> str:
         rng = self._rng
         own = words_of(rng, 12)
-        lines = [*told, *(footer for footer in FOOTERS if rng.random() < 0.3)]
+        lines = [*statements, *(footer for footer in FOOTERS if rng.random() < 0.3)]
         n_words = sum(len(line.split()) for line in lines)
         while n_words < WORDS:
             content = self._content(rng.randint(5, 16), topic, 0.15, own)

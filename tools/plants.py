@@ -6,9 +6,10 @@ It prints JSON: for each paraphrase level and kind of fault, the number planted 
 in checks of faultless texts. `offline/writer` writes the documents again, so that a planted fault does not depend on the check.
 The kinds of faults are:
 
-removed a document is written without one of its insights, and checked against its plan with it leaked a document is written with
-one more insight of the topic, and checked against its plan without it subtopic a subtopic is put beside the others in other words
-query a subtopic's query tells one of its insights, or most of it
+- removed: a document is written without one of its insights, and checked against the plan with it.
+- leaked: a document is written with one more insight of the topic, and checked against the plan without it.
+- subtopic: a subtopic is added again in other words.
+- query: a subtopic's query reveals one of its insights, or most of it.
 """
 
 from __future__ import annotations
@@ -187,11 +188,11 @@ class Haystack:
         for _ in range(number):
             subtopic = self.rng.choice(asked)
             insight = self.rng.choice(subtopic.insights)
-            told = self.written("edit_document", document="", remove=[], add=[{"id": 1, "text": insight.text}])
+            revealed = self.written("edit_document", document="", remove=[], add=[{"id": 1, "text": insight.text}])
             if self.rng.random() < 0.3:
-                words = told.split()
-                told = " ".join(words[: max(4, round(0.7 * len(words)))])
-            query = f"{subtopic.query.rstrip('?')}: {self.rng.choice(ASKING).format(told.rstrip('.'))}?"
+                words = revealed.split()
+                revealed = " ".join(words[: max(4, round(0.7 * len(words)))])
+            query = f"{subtopic.query.rstrip('?')}: {self.rng.choice(ASKING).format(revealed.rstrip('.'))}?"
             verifier = self.verifier()
             leaking = PlannedSubtopic(subtopic.subtopic_id, subtopic.name, subtopic.text, query, subtopic.insights)
             clean = asyncio.run(verifier.query(leaking, (), 0))

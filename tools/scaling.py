@@ -3,7 +3,7 @@
     python tools/scaling.py --judgments 20000 --shapes 1x1 2x1 1x1 2x2 3x3
 
 A shape is WORKERSxNODES, with all Ray nodes on this machine. For each shape, it prints a JSON line with the judgments per second,
-from the provider's first call to its last, the CPU seconds of each kind of process, and `outside`. This is the mean share of the
+from the provider's first call to its last, and the CPU seconds of each kind of process. `outside` is the mean share of the
 allowed concurrent calls that were not in progress.
 """
 

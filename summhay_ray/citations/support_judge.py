@@ -23,7 +23,7 @@ SUPPORT_JUDGE = "offline/support-judge"
 SUPPORT_REVISION = "11"
 """The judge's revision, part of the key of its judgments. Increase it when the judge's values or its repairs change."""
 SUPPORTED, PARTLY = 0.5, 0.25
-"""Minimum value of a document that supports a bullet, and of one that supports it partly."""
+"""Minimum value of a document that supports the bullet, and minimum value of one that supports it partly."""
 _ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2
 """Two windows are alike if their cosine is above `_ALIKE`; they are weighted by its power `_SHARPNESS`. Alike windows count less
 if the nearest cosine is below `_FEW`."""

@@ -48,7 +48,7 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """All settings that determine the numbers that a model computes for a pair of texts."""
+    """The settings that determine the numbers of a model for a pair of texts."""
 
     what: Literal["classes", "entailment", "tokens"]
     """classes: class probabilities (natural language inference). entailment: the probability of this class alone. tokens:

@@ -24,7 +24,7 @@ PICKLED = "a .bin file of its weights holds more than numbers, and is not read; 
 BATCH_TOKENS = 16384
 """Default maximum tokens per batch, including padding."""
 BARE_BATCH_TOKENS = 4096
-"""The same for the models of transformers."""
+"""Default maximum tokens per batch for the models of transformers."""
 _UNBOUNDED = 100_000
 """Tokenizers without a maximum length report a larger number than this."""
 STRETCHED, ORIGINAL = 4096, 512

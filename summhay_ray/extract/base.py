@@ -58,7 +58,8 @@ class Document:
 
     @functools.cached_property
     def costs(self) -> tuple[int, ...]:
-        """The cl100k tokens of each sentence with a leading space, which every sentence of an extract but the first has."""
+        """The cl100k tokens of each sentence with a leading space. In an extract, all sentences except the first have this
+        space."""
         return tuple(count_tokens(f" {sentence}") for sentence in self.sentences)
 
     @functools.cached_property

@@ -35,8 +35,8 @@ def extract(
     `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. `compat="release"` reproduces
     the paper's code, in which an extract depends on the other `budgets`, and which reads every source as Latin script. `model`:
     weights for bertscore, nli or embed in place of their defaults. `rows`: a function that computes or looks up the models'
-    numbers. Raises UnknownName for an unknown method, NoModel for missing weights, and ValueError for a budget that is not a
-    whole number of at least 1, an unknown compat, or a source or summary that is not a string.
+    numbers. Raises UnknownName for an unknown method, and NoModel for missing weights. Raises ValueError for a budget that is not
+    a whole number of at least 1, for an unknown compat, and for a source or summary that is not a string.
     """
     extractor = make_extractor(method, model)
     if rows is not None and isinstance(extractor, base.WithWeights):

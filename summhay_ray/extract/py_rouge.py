@@ -16,7 +16,7 @@ from summhay_ray.text import Script, is_latin, words_of
 
 _OTHER = re.compile(r"[^A-Za-z0-9]")
 _SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
-"""The words that NLTK's tokenizer splits, except for `cannot`, which py-rouge does not split."""
+"""The words that NLTK's tokenizer splits. `cannot` is not among them, because py-rouge does not split it."""
 _STEP_2 = """
     ational>ate tional>tion enci>ence anci>ance izer>ize abli>able alli>al entli>ent eli>e ousli>ous ization>ize ation>ate
     ator>ate alism>al iveness>ive fulness>ful ousness>ous aliti>al iviti>ive biliti>ble

@@ -77,7 +77,7 @@ class Overlap:
         """Sentences that would make or break a bigram of the summary at their ends."""
 
     def gain(self, more: Mapping[Gram, int]) -> int:
-        """Return by how much these n-gram counts, some of which may be negative, increase the overlap."""
+        """Return the increase of the overlap by these n-gram counts, which may be negative."""
         return sum(max(self.room[gram], 0) - max(self.room[gram] - n, 0) for gram, n in more.items())
 
     def recalls(self) -> NDArray[np.float64]:

@@ -79,7 +79,7 @@ class Named:
         return self.kind in ("blend", "cascade", "panel")
 
     def leaves(self) -> Iterator[Named]:
-        """Yield the single judges of which it consists, in order, or the judge itself."""
+        """Yield the single judges in this judge, in order. For a single judge, yield only the judge itself."""
         return (leaf for part in self.parts for leaf in part.leaves()) if self.composed else iter((self,))
 
     def inner(self, kind: Kind) -> Iterator[Named]:
@@ -398,8 +398,8 @@ def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdic
 def panel(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of a panel: the label that most members give, and the mean of their values.
 
-    `majority` breaks ties. The bullet is the one that most members with that label name. Ties between bullets are broken by all
-    members that see coverage, then by order. The uncertainty is the standard deviation over members, including their own
+    `majority` breaks ties. The bullet is chosen by majority among the members with that label. Ties between bullets are broken by
+    all members that see coverage, then by order. The uncertainty is the standard deviation over members, including their own
     uncertainties (law of total variance).
     """
     value = statistics.fmean(verdict.expected for verdict in verdicts)
@@ -428,7 +428,8 @@ def is_tied(labels: Sequence[str]) -> bool:
 
 
 def choose_uncertain(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
-    """Choose the insights that a cascade passes on, for `Composed.choose`, where each summary is judged independently.
+    """Return the insights that a cascade passes on. This is the `Composed.choose` for summaries that are judged independently of
+    each other.
 
     It chooses the insights whose uncertainty is above a threshold. The threshold is the uncertainty that the cascade's share of
     the annotated insights exceeds (`offline.uncertainty_at`).

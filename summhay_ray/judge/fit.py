@@ -81,8 +81,8 @@ def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: f
     """Fit coefficients to people's `coverage` (0, 0.5, 1) of insights with the features `values`, by penalized maximum
     likelihood.
 
-    Newton's method on two binary questions per insight ("at all?", "fully?"), with a ridge penalty on standardized features.
-    Parameters are rounded to three digits. Raises ValueError without data, or if all answers are equal.
+    It applies Newton's method to two binary questions per insight ("at all?", "fully?"), with a ridge penalty on standardized
+    features. Parameters are rounded to three digits. Raises ValueError without data, or if all answers are equal.
     """
     import numpy as np
 
@@ -117,8 +117,9 @@ def cut_points(values: Sequence[float], coverage: Sequence[float]) -> tuple[floa
     """Return the thresholds for PARTIAL and FULL, in hundredths, that agree best with people's `coverage`; the lowest among
     equally good ones.
 
-    Agreement is the correlation of the labels (0, 0.5, 1) with people's, minus the difference of the label distributions as a
-    share of insights. Correlation alone has many near-equal optima, and some of them hardly use one of the labels.
+    Agreement is the correlation of the labels (0, 0.5, 1) with people's, minus the share of insights that would need another
+    label for equal label distributions. Correlation alone has many near-equal optima, and some of them hardly use one of the
+    labels.
     """
     ordered = sorted(zip(values, coverage, strict=True))
     n = len(ordered)

@@ -487,7 +487,7 @@ def _patterns() -> _Patterns:
 
 
 _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
-"""Signs that a clause about what the documents discuss also states what they report."""
+"""Matches signs that a clause states what the documents report, and not only what they are about."""
 _BREAK = re.compile(
     r"([;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
     r"and (?:they|it|the|that|no ?one|nobody|none)|"

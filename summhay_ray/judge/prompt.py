@@ -114,9 +114,9 @@ def numbered_json(noun: str, texts: tuple[str, ...]) -> Material:
 def insight_line(insight: str) -> Material:
     """Return the insight unchanged, or as a JSON string if it could be misread.
 
-    It could be misread if it is empty, contains line breaks or control characters, begins or ends with blanks, imitates the
-    structure of a prompt (`text.neutral`), is one of this prompt's headings, or is itself a JSON string. So an insight is always
-    a single line, and never a section of the prompt.
+    It could be misread if it is empty, contains line breaks or control characters, or begins or ends with blanks. It could also
+    be misread if it imitates the structure of a prompt (`text.neutral`), is one of this prompt's headings, or is itself a JSON
+    string. So an insight is always a single line, and never a section of the prompt.
     """
     plain = (
         insight == insight.strip()

@@ -1,6 +1,6 @@
 """Makes a haystack from a folder of documents, without a model.
 
-It finds the insights that recur in the documents, and every document that states each insight.
+It finds insights that recur in the documents, and for each insight every document with it.
 """
 
 from summhay_ray.mine.haystack import haystack_json, kept_insights

@@ -1,5 +1,5 @@
-"""Compares the sentences of a collection: finds similar ones, the facts that these share, and the passages of all documents that
-state these facts.
+"""Compares the sentences of a collection. It finds similar sentences, the facts that they share, and the passages with these
+facts in all documents.
 
 1. Every sentence, or claim if a document's claims are given, is compared with those that share enough of its weight (see
    `statements`). A sentence with similar ones in enough documents is a candidate. Its core consists of the facts that its similar
@@ -138,7 +138,7 @@ class Comparing:
         self._thinned, self._counts = _thinned(statements, self._may)
         self._first, spread = _equal(statements)
         self.commonplaces = np.flatnonzero(self._first & ~self._may & (spread >= least))
-        """Statements that recur in the same words, all of which are too common to distinguish documents."""
+        """Recurring statements in the same words, which consist only of facts too common to distinguish documents."""
 
     def worth(self, sentence: int) -> float:
         """Return how clearly a sentence is a finding, 0 to 1 (see `findings.worth`). A given claim scores 1."""
@@ -148,7 +148,7 @@ class Comparing:
     def block(self, begin: int, end: int) -> Compared:
         """Find the candidates among the sentences of the documents from `begin` to before `end`.
 
-        A candidate may have similar sentences in one document fewer than `least`, since its core finds other wordings, too.
+        A candidate needs similar sentences in only `least` - 1 documents, since its core also finds other wordings.
         """
         of = self.of
         first, last = np.searchsorted(of.documents, [begin, end]).tolist()
@@ -186,8 +186,8 @@ class Comparing:
         of = self.of
         asked, left_out = self._telling(block)
         touched = asked @ self._thinned
-        # Minimum weight that a sentence of the sample must share. If the search leaves out more than this allows, similar pairs
-        # cannot be distinguished from chance.
+        # Minimum weight that a similar sentence of the sample must share. It has a lower bound: a pair that shares less cannot be
+        # distinguished from chance.
         floor = (1 - _LEFT_OUT) * ALIKE * self._light
         least = (np.maximum(ALIKE * self._light - left_out, floor) - _ROUNDING).astype(np.float32)
         # This rejects most pairs, so it comes first and must be cheap.
@@ -265,7 +265,7 @@ class Comparing:
         return found
 
     def _core(self, sentence: int, near: Ints, likeness: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
-        """Return the facts that a candidate's similar sentences agree on, and their weights, which add up to 1."""
+        """Return the facts that a candidate's similar sentences agree on, with weights that add up to 1."""
         of = self.of
         same_side = ~self.opposite(sentence, near)
         sureness = likeness[same_side] ** SURENESS
@@ -348,8 +348,8 @@ class Comparing:
         return self._paired[sentence]
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
-        """Return the sentences of all windows that may have enough of a core, in order. A window must contain more than common
-        facts of the core."""
+        """Return the sentences of all windows that may have enough of a core, in order. A window must contain a fact of the core
+        that is not very common."""
         counts = self.of.n_posted(facts)
         listed = np.flatnonzero(counts <= max(_MOST_POSTED, int(counts.min())))
         posted = [self.of.posted(fact) for fact in facts[listed].tolist()]

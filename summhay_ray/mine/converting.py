@@ -46,7 +46,7 @@ _PR_SET_PDEATHSIG = 1
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
 """The only environment variables that the child inherits. Python may need them to start; none contains a key."""
 _FORBIDDEN = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system")
-"""Prefixes of the audit events that no conversion needs."""
+"""Prefixes of Python's audit events that are blocked, since no conversion needs them."""
 
 
 class NotConverted(Exception):

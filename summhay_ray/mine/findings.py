@@ -110,7 +110,7 @@ _TO = word_set(
 """Verbs that may precede `to`. Other words before `to` are nouns: "changes to the structure"."""
 _PAST = re.compile(r"..ed$")
 _CAUSES = word_set("help helps helped helping let lets letting make makes made making")
-"""Verbs that an object and a base form may follow: "that helps users meet the rules"."""
+"""Verbs that may have an object and a base form after them: "that helps users meet the rules"."""
 _ASIDE = 4
 """Matches words after which a comma may end an insertion after the subject: "The bank, founded in 1983, played a role"."""
 _ASIDE_FIRST = re.compile(r", (?!had|have|has|is|are|was|were|will|and|or|but|\w+ed\b)\w")
@@ -262,7 +262,7 @@ _NOTHING = re.compile(
     r"(?:is|are|was|were|will be)\b|^(?:one|another|some|others|most|all|none|both|two) (?:is|are|was|were)\b",
     re.IGNORECASE,
 )
-"""Matches sentences that report nothing, or that depend on the lines before them: "The dates are 14-15 April"."""
+"""Matches sentences that report nothing, or that need the lines before them: "The dates are 14-15 April"."""
 _SPOKEN = re.compile(
     r"^(?:yes|yeah|no|ok|okay|well|right|sure|cool|great|all right|alright|hey|anyway|next up|this is|i'm|we're)\b(?! \w+ed\b)"
     r"|\b(?:everyone|everybody|folks|guys|oops|you know|kind of|sort of|sounds? (?:good|like))\b",
@@ -275,7 +275,7 @@ _WISH = re.compile(
     r"|\bwould be (?:better|good|great|helpful|interesting|nice|useful)\b|\bfeel free\b|\bbe aware\b|\bconsider \w+ing\b"
     r"|\bsuggests? (?:that )?we\b|^(?:But )?[A-Z][a-z]+ (?:asks|suggests|wonders)\b"
 )
-"""Matches what somebody proposes, plans or has to do, which is not a fact."""
+"""Matches proposals, plans and duties, which are not facts."""
 _OURSELVES = re.compile(r"\b(?:[Ww]e|us|[Oo]urs?)\b")
 _LESSER = (
     (_PERSONAL, 0.3),
@@ -362,7 +362,7 @@ def _depends(text: str) -> bool:
 
 
 def _points(text: str) -> int:
-    """Return where a sentence refers to something that only another sentence names ("these rules"); -1 if nowhere."""
+    """Return the offset at which a sentence refers to something outside of it ("these rules"); -1 if there is none."""
     introduced = _INTRODUCED.match(text)
     for found in _POINTING.finditer(text):
         next_words = [word.lower() for word in found.groups() if word]
@@ -384,7 +384,7 @@ def _unnamed_symbols(text: str) -> list[int]:
 
 
 def _names_something(text: str) -> bool:
-    """Whether words contain a noun, that is, a word that is neither a function word nor a verb."""
+    """Whether words contain a noun. Any word that is neither a function word nor a verb counts as a noun."""
     words = [word.lower() for word in _WORD.findall(text)]
     return any(
         word not in FUNCTION_WORDS | _PREPOSITIONS | _NO_NOUNS

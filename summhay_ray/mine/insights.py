@@ -1,10 +1,10 @@
-"""Finds statements that recur across documents, and every document that contains each of them.
+"""Finds statements that recur across documents, and for each statement every document with it.
 
 1. `comparing` finds the candidates: sentences with similar ones in other documents, and the best window of each document.
 2. The required score of a window depends on the collection: if few statements recur, most moderate scores are due to chance.
 3. Candidates are accepted in order of their value: the best state much, are clearly findings, and recur in many documents.
-   `windows` decides which windows state a candidate. A candidate that is based on the same sentences as an accepted one is a
-   repetition, unless enough of these sentences state one of the two much better than the other.
+   `windows` decides which windows state a candidate. A candidate based on the same sentences as an accepted one is a repetition.
+   The exception: enough of these sentences state one of the two much better than the other.
 
 Similar statements are opposites if they have different numbers or names, or if only one of them contains a denial. Neither is
 evidence for the other. If only a time or date differs, the statements are different, but not opposites.
@@ -39,8 +39,8 @@ NEAR = 0.1
 it."""
 CHANCE, DECAY = 0.3, 0.6
 """`CHANCE`: maximum share of chance matches among the windows that state an insight. `DECAY`: factor by which the number of
-chance matches falls with each 0.05 of the score, measured on folders of incident reports, minutes, release notes and proposals
-with hardly any recurring statements."""
+chance matches falls with each 0.05 of the score. It was measured on folders of incident reports, minutes, release notes and
+proposals with hardly any recurring statements."""
 REPEATS = 0.5
 """Minimum overlap of their sentences (intersection over union) at which two candidates are the same insight."""
 APART = 0.25
@@ -79,7 +79,7 @@ class Mined:
     text: str
     evidence: tuple[Evidence, ...]
     doubtful: tuple[Evidence, ...]
-    """Windows of other documents that nearly state it, or that only part of its words support."""
+    """Windows of other documents that nearly state the insight, or whose words only partly support it."""
     confidence: float
     opposites: tuple[int, ...] = ()
 
@@ -133,12 +133,12 @@ def _opposed(one: str, other: str) -> bool:
 
 
 def _least_score(of: Statements, candidates: Sequence[Candidate]) -> float:
-    """Return the minimum score of windows that state a candidate, such that at most a share of `CHANCE` of these windows are
-    chance matches.
+    """Return the minimum score of windows that state a candidate. With it, the share of chance matches among these windows is at
+    most `CHANCE`.
 
-    Chance matches are counted just below the lowest possible threshold, where they prevail; from there, their number falls. A few
-    are added to the count, so that the estimate for a small folder is not too optimistic. Copies of a sentence are not counted,
-    because they do not show how other wordings score.
+    Chance matches are counted just below the lowest possible threshold, where they are most frequent. From there on, their number
+    is assumed to fall by `DECAY`. A few matches are added to the count, so that the estimate for a small folder is not too
+    optimistic. Copies of a sentence are not counted, because they do not show how other wordings score.
     """
     places: dict[str, int] = {}
     texts = np.array([places.setdefault(text, len(places)) for text in of.texts], dtype=np.int64)

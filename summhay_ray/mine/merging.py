@@ -1,4 +1,4 @@
-"""Selects the insights that may be the same in other words, so that a model can decide, and merges them."""
+"""Selects insights that may be the same in other words, so that a model can decide about them, and merges insights."""
 
 from collections.abc import Sequence
 from dataclasses import replace

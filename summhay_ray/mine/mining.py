@@ -82,7 +82,7 @@ class Mining:
 
     @property
     def commonplaces(self) -> list[str]:
-        """Return statements that recur but consist of words of very many documents. They are mostly boilerplate, not insights."""
+        """Return recurring statements whose words are in very many documents. They are mostly boilerplate, not insights."""
         return [self._all.of.texts[sentence] for sentence in self._all.commonplaces.tolist()]
 
     @property
@@ -96,8 +96,8 @@ class Mining:
         return len(self._similar)
 
     def n_incomplete(self) -> int:
-        """Number of these statements whose form is not that of a finding: notes without a subject or a verb, or sentences that
-        need others."""
+        """Number of these statements that are not findings by their form, such as notes without a subject or a verb, or sentences
+        that need others."""
         return sum(self._all.worth(sentence) < LEAST for sentence in self._similar)
 
     @property

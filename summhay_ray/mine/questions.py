@@ -1,8 +1,8 @@
 """Writes the question that an English statement answers: the statement's subject and verb, with a question word in place of the
 answer.
 
-A statement is parsed into one clause: the words before the subject, the subject, the auxiliaries, the verb and the rest. A
-subject that names nothing ("the bug", "we") is replaced by the noun phrase of the rest that names most.
+A statement is parsed into one clause: the words before the subject, the subject, the auxiliaries, the verb and the rest. If the
+subject names nothing ("the bug", "we"), the most specific noun phrase of the rest replaces it.
 """
 
 import re
@@ -224,7 +224,7 @@ def verb_group(text: str) -> tuple[list[str], str]:
 
 
 def ask(text: str, naming: Naming, about: Callable[[str], bool]) -> Iterator[Question]:
-    """Yield questions that a statement answers, best first, about its subject or else about a noun phrase that names something.
+    """Yield questions that a statement answers, best first. They are about its subject, or else about a specific noun phrase.
     `about`: whether the statement's documents are about a phrase."""
     main = read_clause(text, naming)
     lead = main.lead if main is not None else text.split(",", 1)[0]
@@ -288,8 +288,8 @@ def is_past(verb: str) -> bool:
 
 
 def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
-    """Yield the questions about a clause whose subject names something, best first. Each comes with the words, apart from the
-    subject, that do not count as an answer."""
+    """Yield the questions about a clause with a specific subject, best first. Each comes with the words that do not count as an
+    answer, in addition to the subject."""
     rest, base, verb = clause.rest, clause.base, f"{clause.verb} {clause.base}"
     object_ = base not in _NO_OBJECT and _object(rest)
     if clause.negated:

@@ -101,7 +101,7 @@ def _parts(source: Source, part_tokens: int | None) -> list[Source]:
 
 def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool) -> Iterator[Source | Unread]:
     """Yield the documents of one file, and its unreadable parts. `bare`: the ids of rows are used without the file's name."""
-    # Not resolve(), which raises an error for a link that leads to itself.
+    # resolve() must not be used, since it raises an error for a link to itself.
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         yield Unread(name, "outside", "is a link that leads out of the folder; copy the file into it")
         return

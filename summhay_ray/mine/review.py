@@ -1,7 +1,7 @@
 """Applies people's decisions to a mined haystack.
 
-A decision identifies an insight by its content: the sentences of the texts in which it was found. So it also applies to the
-haystack of a folder that has grown, in which numbers and names differ.
+A decision identifies an insight by its content: the sentences of the texts in which it was found. So it still applies after the
+folder has grown, although numbers and names in the haystack have changed.
 """
 
 import copy
@@ -130,7 +130,7 @@ def _decide(insight: dict[str, Any], decision: Decision) -> None:
 
 
 def _path(insight_id: str, into: Mapping[str, str]) -> list[str]:
-    """Return the insight, and those into which it is merged in turn. The last one remains."""
+    """Return the insight, the one into which it is merged, and so on. The last one remains."""
     path = [insight_id]
     while path[-1] in into:
         path.append(into[path[-1]])

@@ -208,7 +208,7 @@ class _Sheet:
         return made
 
     def _check_struck(self) -> None:
-        """Refuse values without effect in a row that is struck or merged, and merges into an insight that does not remain."""
+        """Refuse values without effect in a struck or merged row. Also refuse a merge into an insight that does not remain."""
         into = {name: target for name in self._rows if (target := self._value(name, "merge_into"))}
         struck = {name for name in self._rows if self._value(name, "keep") == "no"}
         if len(struck) + len(into.keys() - struck) == len(self._rows):

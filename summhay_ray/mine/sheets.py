@@ -27,7 +27,8 @@ LONGEST = 30_000
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _MONTH = r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-zä]*\.?"
 _TURNED = re.compile(rf"'*(?=.*\d)(?:[\d\s.,:/+%-]|(?<=\d)e[+-]?(?=\d)|(?<![^\W\d]){_MONTH})+", re.IGNORECASE)
-"""Matches texts that a spreadsheet takes for a number or a date, or that `_guarded` has already quoted."""
+"""Matches texts that a spreadsheet would take for a number or a date. It also matches texts that `_guarded` has already
+quoted."""
 _COUNT = re.compile(r"0|[1-9]\d{0,8}")
 """Matches a number that spreadsheets do not change."""
 _OLD_EXCEL, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
@@ -77,7 +78,7 @@ def _wrong(file: str, number: int, column: str, what: str) -> UserError:
 
 
 def cell_text(text: str) -> str:
-    """Return the text in a form that a cell can hold, without blanks at its ends, which readers drop."""
+    """Return the text in a form that a cell can hold. Blanks at its ends are removed, since readers drop them."""
     return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text.strip().replace("\r\n", "\n").replace("\r", "\n"))[:LONGEST]
 
 

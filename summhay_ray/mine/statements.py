@@ -52,7 +52,7 @@ _ENGLISH = 0.2
 
 @dataclass(frozen=True, slots=True)
 class DocumentClaim:
-    """A statement of a document that can be understood without it, and the words of the document that express it."""
+    """A statement from a document, worded so that it can be understood alone, and the document's own words for it."""
 
     text: str
     words: str

@@ -30,7 +30,7 @@ _LONGEST = 3
 _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 """A word in more than this share of the insights, and in more than this number, belongs to the topic."""
 _STRONG = 2
-"""Minimum value of a phrase that alone holds a group together; see `Naming.value`."""
+"""Minimum value of a phrase that is the only link between the insights of a group; see `Naming.value`."""
 _TIES = 2
 """Minimum number of further words that two insights must share to be about one thing, if they share only one noun or name."""
 _SAME_DOCUMENTS, _FEW_DOCUMENTS = 0.5, 0.2
@@ -145,7 +145,8 @@ class _Read:
         return len(self.roots[one] & self.roots[other] - self._loose - set(key)) >= _TIES
 
     def is_about(self, phrase: str, places: Sequence[int]) -> bool:
-        """Whether the phrase names a thing that the documents of these insights repeat, and that most other documents lack."""
+        """Whether the phrase names a thing, and whether it is repeated in the documents of these insights but missing from most
+        others."""
         written = re.sub("^(?:the|an?) ", "", phrase)
         compound = re.search("[ -]", written) or self.naming.is_name(written)
         if not self._texts or not compound or self.naming.value(written) < 1 or " of " in written:
@@ -162,9 +163,11 @@ class _Read:
         return [document for document, _ in held.most_common(_FEW_READ)]
 
     def names_of(self, keys: Sequence[Key], places: Sequence[int]) -> list[str]:
-        """Return what to ask about these insights, best first. First come the phrases (of `keys`) that their documents are about,
-        then names that these documents repeat, then the other phrases. Among the first, phrases that most of the insights have
-        precede others."""
+        """Return what to ask about these insights, best first.
+
+        The order is: phrases (of `keys`) that are the subject of their documents; names that these documents repeat; other
+        phrases. In the first group, phrases that most of the insights have come first.
+        """
         listed = [(self.shown[key], 2 * sum(key in self.phrases[place] for place in places) > len(places)) for key in keys]
         about = [name for name, _ in listed if self.is_about(name, places)]
         shared = [name for name, most in listed if most and name in about]
@@ -347,8 +350,8 @@ def _weight(key: tuple[str, ...], surface: str) -> float:
 
 
 def _proper(insights: Sequence[str]) -> set[str]:
-    """Return the words that are usually capitalized, that is, names. A word that occurs only at the beginning of sentences counts
-    as a name if a verb follows it."""
+    """Return the names: words that are usually capitalized. If a word occurs only at the beginning of sentences, it counts as a
+    name if a verb follows it."""
     capital, small, first = Counter[str](), Counter[str](), set[str]()
     for text in insights:
         found = [*re.finditer(r"[^\W\d_][\w-]*", text)]

@@ -1,8 +1,8 @@
 """Decides whether a window of a document states a candidate, or only shares most of its words.
 
-A window is evidence if all of this holds: its document has the candidate's names; the window has the candidate's numbers and
-counts; it does not contradict or deny the candidate; it does not replace a word of the candidate by another subject of the
-documents; and it has enough of what the candidate says about its names.
+A window is evidence if it meets all of these conditions. Its document has the candidate's names. The window has the candidate's
+numbers and counts, and does not contradict or deny the candidate. It does not put another subject of the documents in the place
+of a word. It has enough of the candidate's other words.
 """
 
 import difflib
@@ -107,7 +107,7 @@ def stating(
 
 
 def _changes_tense(one: str, other: str) -> bool:
-    """Whether one text says that something will be so, and the other that it is so."""
+    """Whether one text is about the future, and the other one is not."""
     return bool(_FUTURE.search(one)) and not _PLANNED.search(other)
 
 

@@ -123,7 +123,7 @@ class Best(Sequence[Ranked]):
     later_first: bool
 
     @functools.cached_property
-    def _kept(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def _first_ranks(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         return _first(self.scores(), KEPT, self.later_first)
 
     def __len__(self) -> int:
@@ -134,11 +134,11 @@ class Best(Sequence[Ranked]):
             return self[place : place + 1 or None][0]
         wanted = range(self.n)[place]
         deepest = max((*wanted[:1], *wanted[-1:]), default=0)
-        numbers, scores = self._kept if deepest < KEPT else _first(self.scores(), deepest + 1, self.later_first)
+        numbers, scores = self._first_ranks if deepest < KEPT else _first(self.scores(), deepest + 1, self.later_first)
         return [Ranked(int(numbers[one]), float(scores[one])) for one in wanted]
 
     def __iter__(self) -> Iterator[Ranked]:
-        numbers, scores = self._kept
+        numbers, scores = self._first_ranks
         yield from map(Ranked, numbers.tolist(), scores.tolist())
         numbers, scores = _first(self.scores(), self.n, self.later_first)
         yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())

@@ -31,7 +31,7 @@ class Chunks:
     """How pieces give a document's score. max: the score of the most similar piece; mean: the score of the mean of the pieces'
     vectors; weighted: the same, weighted by tokens."""
 
-    def of(self, text: str) -> list[tuple[str, int]]:
+    def split(self, text: str) -> list[tuple[str, int]]:
         """Return (text, tokens) of each piece of a text. An empty text is one piece. A character that a cut would split belongs
         to the piece before the cut."""
         tokens, pieces = token_pieces(text), []
@@ -69,7 +69,7 @@ class Embed:
         import numpy as np
 
         dense = self.dense
-        pieces = [dense.chunks.of(text) if dense.chunks else [(text, 1)] for text in corpus.texts]
+        pieces = [dense.chunks.split(text) if dense.chunks else [(text, 1)] for text in corpus.texts]
         texts = [dense.document_prefix + piece for document in pieces for piece, _ in document]
         query_vectors = await models.embed(dense.encoding, [dense.query_prefix + query.text for query in queries])
         if not texts:

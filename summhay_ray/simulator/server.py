@@ -135,9 +135,9 @@ def _add_batches(router: web.UrlDispatcher, provider: Provider, prefix: str) -> 
 
     async def listed(request: web.Request, key: str) -> web.Response:
         query = request.query
-        shown, more = batches.page(held.listed(key, "openai"), query.get("after", ""), "", query.get("limit", ""), 100)
-        ends = {"first_id": shown[0].id if shown else None, "last_id": shown[-1].id if shown else None}
-        data = [batches.openai_json(batch) for batch in shown]
+        found, more = batches.page(held.listed(key, "openai"), query.get("after", ""), "", query.get("limit", ""), 100)
+        ends = {"first_id": found[0].id if found else None, "last_id": found[-1].id if found else None}
+        data = [batches.openai_json(batch) for batch in found]
         return web.json_response({"object": "list", "data": data, **ends, "has_more": more})
 
     async def batch(request: web.Request, key: str) -> web.Response:
@@ -163,26 +163,26 @@ def _add_message_batches(router: web.UrlDispatcher, provider: Provider, prefix: 
     """Add the routes of Anthropic's message batches."""
     held = provider.batches
 
-    def shown(request: web.Request, batch: batches.Batch) -> dict[str, Any]:
+    def batch_json(request: web.Request, batch: batches.Batch) -> dict[str, Any]:
         return batches.anthropic_json(batch, str(request.url.origin()))
 
     async def create(request: web.Request, key: str) -> web.Response:
         made = held.create_messages(key, request.headers[_VERSION], await request.read())
-        return _created(request, made, shown(request, made))
+        return _created(request, made, batch_json(request, made))
 
     async def listed(request: web.Request, key: str) -> web.Response:
         after, before, limit = (request.query.get(name, "") for name in ("after_id", "before_id", "limit"))
         found, more = batches.page(held.listed(key, "anthropic"), after, before, limit, 1000)
         ends = {"first_id": found[0].id if found else None, "last_id": found[-1].id if found else None}
-        return web.json_response({"data": [shown(request, batch) for batch in found], "has_more": more, **ends})
+        return web.json_response({"data": [batch_json(request, batch) for batch in found], "has_more": more, **ends})
 
     async def batch(request: web.Request, key: str) -> web.Response:
-        return web.json_response(shown(request, held.batch(key, "anthropic", request.match_info["id"])))
+        return web.json_response(batch_json(request, held.batch(key, "anthropic", request.match_info["id"])))
 
     async def cancel(request: web.Request, key: str) -> web.Response:
         found = held.batch(key, "anthropic", request.match_info["id"])
         held.cancel(found)
-        return web.json_response(shown(request, found))
+        return web.json_response(batch_json(request, found))
 
     async def results(request: web.Request, key: str) -> web.Response:
         body = batches.results_of(held.batch(key, "anthropic", request.match_info["id"]))

@@ -27,7 +27,7 @@ def embed(text: str, dimensions: int) -> list[float]:
 
 
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
-"""Maximum size of one search, in Cohere's terms: tokens of a document with the query, and documents."""
+"""Maximum size of one search, in Cohere's terms: the tokens of a document and the query together, and the number of documents."""
 
 
 def relevance(query: str, documents: Sequence[str]) -> list[float]:

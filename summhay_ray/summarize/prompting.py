@@ -11,7 +11,7 @@ include those of the release:
     [NOTES]   [N_notes]                                   earlier summaries, for a reduce or refine step
 
 `summhay_ray.text.fill` inserts all texts, so that none can end the documents or imitate a header (`text/material.py`). In a
-user's template, the documents get the end mark, and a line which states that they are material.
+user's template, the end mark follows the documents, and a line declares them to be material.
 """
 
 import functools
@@ -116,8 +116,8 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> texts.Block:
 
 
 def n_insights(task: Task) -> int:
-    """Return the number of insights to request: the number of the subtopic's insights that are in some document, or of all its
-    insights if that is unknown.
+    """Return the number of insights to request. It is the number of the subtopic's insights in documents or, if that is unknown,
+    the number of all its insights.
 
     For a subtopic that no document covers, it is the average over the haystack's other subtopics, since a prompt must not reveal
     that nothing covers it.

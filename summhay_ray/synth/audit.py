@@ -285,10 +285,9 @@ def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
     An insight assigned to several subtopics is correct if the expected one is among them, since its query leads to it. A separate
     column has the share of such insights (0.8 % in the paper).
 
-    Precision is the share that the haystack confirms, among the insights that the person found in documents. Recall is the share
-    that the person found, among those that the haystack lists. `stated_present`: number of samples that the haystack lists as
-    present. Accuracy, precision and F1 depend on their share (in the paper 20 of 70 and 35 of 85, as its recall and accuracy
-    imply).
+    Precision: the person found some insights in documents; the haystack lists this share of them. Recall: the haystack lists some
+    insights; the person found this share of them. `stated_present`: number of samples that the haystack lists as present.
+    Accuracy, precision and F1 depend on their share (in the paper 20 of 70 and 35 of 85, as its recall and accuracy imply).
     """
     domains = sorted({label.domain for label in labels.insights} | {label.domain for label in labels.documents})
     groups = [(domain, [domain]) for domain in domains] + [(ALL, domains)]

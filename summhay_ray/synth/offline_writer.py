@@ -1,9 +1,9 @@
 """The local model `offline/writer`, which answers all prompts of a synthesis from templates.
 
-A subtopic is a theme of three things, and the topic. An insight states when, who did how many things, and with what result; its
-numbers and names are in no other insight. A document states its insights among filler, which has neither numbers nor names. The
-offline checks answer the prompts of checks. The templates are in `templates.yaml`. `making/documents.py` describes how models are
-asked to write documents.
+A subtopic is a theme of three things, and the topic. An insight has a time, a person or firm, an action with a number of things,
+and a result. Its numbers and names are in no other insight. A document states its insights among filler, which has neither
+numbers nor names. The offline checks answer the prompts of checks. The templates are in `templates.yaml`. `making/documents.py`
+describes how models are asked to write documents.
 """
 
 import json
@@ -127,8 +127,8 @@ class _Facts:
 def _subtopics(given: Input, rng: random.Random) -> Any:
     """Invent `n` subtopics of three things each, which share only words of the topic.
 
-    If `avoid` has subtopics, each new one shares a thing with one of them, since later subtopics are distractors of those with
-    queries.
+    If `avoid` has subtopics, each new one shares a thing with one of them. These later subtopics distract from the earlier ones,
+    which have queries.
     """
     topic, avoid, found = given.get("topic", ""), _texts(given.get("avoid", ())), list[dict[str, str]]()
     used = set(read(topic).roots).union(*(read(text).roots for text in avoid))
@@ -289,15 +289,15 @@ def _join_units(units: Sequence[str], least: int, most: int, rng: random.Random)
 
 
 def _edit_document(given: Input, rng: random.Random) -> str:
-    """Return the document without the sentences that state what is in `remove`, and with those in `add`. The rest is
-    unchanged."""
+    """Return the document without the sentences that state an insight of `remove`, and with sentences for those of `add`. The
+    rest is unchanged."""
     lines, speakers = given["document"].splitlines(), given.get("participants") or []
     for entry in given.get("remove", ()):
         lines = _remove_evidence(lines, entry.get("evidence", ""), speakers)
         sought = Presence([entry["text"]])
         # A document may state an insight more than once.
         for _ in range(4):
-            if (found := sought.of("\n".join(lines))[0]).found:
+            if (found := sought.find("\n".join(lines))[0]).found:
                 lines = _remove_evidence(lines, found.evidence, speakers)
     for text in _texts(given.get("add", ())):
         said = _state_insight(text, given["paraphrase"], _banks(given, bool(speakers)), rng)
@@ -309,8 +309,7 @@ def _edit_document(given: Input, rng: random.Random) -> str:
 
 
 def _remove_evidence(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> list[str]:
-    """Return the lines without the sentences that are in the evidence, or that contain it. Lines with no other sentence are
-    dropped."""
+    """Remove the sentences that are in the evidence, or that contain it. Lines with no other sentence are dropped."""
     shown, kept = f" {' '.join(plain_words(evidence))} ", list[str]()
 
     def shows(sentence: str) -> bool:
@@ -342,7 +341,7 @@ def _leaked(given: Input, rng: random.Random) -> Any:
 
 def _find_insights(given: Input, text: str) -> list[tuple[float, int, str]]:
     """Return score, id and evidence of each insight that the text states."""
-    findings = zip(given["insights"], Presence(_texts(given["insights"])).of(text), strict=True)
+    findings = zip(given["insights"], Presence(_texts(given["insights"])).find(text), strict=True)
     return [(finding.score, one["id"], finding.evidence) for one, finding in findings if finding.found]
 
 

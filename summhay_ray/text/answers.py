@@ -249,7 +249,7 @@ def whole_number(value: Any, name: str = "") -> int | None:
 
 
 def _lists(answer: str) -> Iterator[list[Any]]:
-    """Yield the outermost lists, but none that is inside a list that is cut off."""
+    """Yield the outermost lists. A list that is cut off is skipped, with the lists inside it."""
     depth, place, n_broken = 0, 0, 0
     while (begin := answer.find("[", place)) >= 0 and n_broken <= _MOST_BROKEN:
         depth = max(0, depth - answer.count("]", place, begin))
@@ -279,8 +279,8 @@ def _decode(answer: str, begin: int) -> tuple[Any, int]:
 def _mend(answer: str, begin: int) -> tuple[str, int]:
     """Return the repaired JSON text of an object or list, and its end. Raise ValueError if it is cut off or is not JSON.
 
-    It repairs single and curly quotation marks, unescaped quotation marks within a string, unquoted names and words, Python's
-    literals, comments, extra commas at an end, and missing commas before a name.
+    It repairs quotation marks (single, curly, or unescaped within a string), unquoted names and words, Python's literals,
+    comments, extra commas at an end, and missing commas before a name.
     """
     tokens: list[str] = []
     depth, place = 0, begin

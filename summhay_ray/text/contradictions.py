@@ -372,7 +372,8 @@ def _swapped(span: tuple[int, int], statement: Statement, other: tuple[int, int]
 
 
 def _around(span: tuple[int, int], statement: Statement) -> tuple[list[str], list[str]]:
-    """Return the roots of the content words before and after a place (begin, end), each from the nearest on."""
+    """Return the roots of the content words before a place (begin, end), and of those after it. Both lists start with the nearest
+    word."""
     before = [token for token in statement.tokens[: span[0]] if token in statement.roots]
     after = [token for token in statement.tokens[span[1] :] if token in statement.roots]
     return before[: -_NEAR - 1 : -1], after[:_NEAR]

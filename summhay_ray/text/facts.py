@@ -83,7 +83,7 @@ class Fact:
     days: tuple[Day, ...] = ()
     """The possible dates: 3/4/2021 has two."""
     edges: tuple[Day, ...] = ()
-    """If the text says "after" or "before" a date: the first possible day after it, or the last before it."""
+    """The first possible day, if the text says "after" a date, or the last possible day, if it says "before" one."""
     minutes: frozenset[int] = frozenset()
     """The possible times, in minutes of the day: 2:30 has two."""
     name: tuple[str, ...] = ()
@@ -265,7 +265,7 @@ _BELOW = re.compile(
 )
 _SINCE = re.compile(r"(?P<excluded>after|newer than|later than|higher than)(?: versions?)? $")
 _UNTIL = re.compile(r"(?P<excluded>before|prior to|older than|earlier than|lower than)(?: versions?)? $")
-"""The same before a version, which is a number with a decimal point."""
+"""Similar words before a version, that is, a number with a decimal point."""
 _ABOVE_AFTER = re.compile(r" ?(?:(?:and|or) (?:later|newer|above|higher|more|up(?:wards)?|over)|onwards?)\b")
 _BELOW_AFTER = re.compile(r" (?:and|or) (?:earlier|older|below|lower|less|fewer|under|prior)\b")
 _ABOUT = re.compile(r"(?:\b(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to)|~) ?$")

@@ -80,7 +80,7 @@ _PAST = re.compile(r"[^\W\d_]{2,}ed\Z")
 FEWEST, _MANY = 4, 12
 """Minimum number of words for a statement without a full stop, in a list item and in any other line."""
 _MOSTLY = 0.8
-"""A line with at least this share of links counts as a list of links."""
+"""Minimum share of links in a line that counts as a list of links."""
 
 
 class LineKinds:

@@ -29,8 +29,8 @@ _BEHIND = frozenset(("mp", "msp", "qc", "kc", "esq", "jr", "sr"))
 def turns(text: str) -> list[str]:
     """Return the speaker of each turn, in order: `Rosalind`, `project manager`, `bruce stanton`.
 
-    A turn begins with a name and a colon. If words before a colon occur only once, and within a line, they are not a speaker.
-    Text in brackets after a name is not part of the name.
+    A turn begins with a name and a colon. Words before a colon in the middle of a line are a speaker only if they occur more than
+    once. Text in brackets after a name is not part of the name.
     """
     return [name for _, name in placed_turns(text)]
 

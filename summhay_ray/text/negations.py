@@ -48,7 +48,8 @@ class Negation:
 
     words: str
     what: frozenset[str]
-    """The root of the negated word. For an event that did not happen, or a statement that is called untrue, all its roots."""
+    """The root of the negated word. If an event did not happen, or a statement is called untrue, it has the roots of all its
+    words."""
     whole: bool
     """Whether `what` is a whole event or statement."""
     before: frozenset[str]

@@ -70,7 +70,7 @@ _NOTES = re.compile(r"\[\^[^\]\s]+\]:?|^\s*\[[ xX]\]\s+")
 _WRAPPED = 50
 """Minimum length, in characters, of a Markdown line that may be wrapped."""
 _WRAPPED_WIDE = 20
-"""The same for Chinese and Japanese."""
+"""Minimum length of such a line in Chinese and Japanese."""
 _MORE_WORDS = """
     a an the of to in at by for from with without into onto between via per and or nor but as than which who whose is are was were
     be been has have had will would can could may might must should shall not if when while because since until although our their
@@ -468,7 +468,7 @@ class _Reader:
         return goes_on or (full and not last.endswith((":", "：")))
 
     def _join_hyphenated(self, text: str, line: str) -> str:
-        """Join two lines, the first of which ends in a hyphen. The hyphen may divide a word or belong to it."""
+        """Join two lines if the first ends in a hyphen. The hyphen may divide a word or belong to it."""
         if self._words is None:
             self._words = Counter(word.lower() for word in re.findall(r"\w+", self._body))
         second = re.match(r"\w+", line)

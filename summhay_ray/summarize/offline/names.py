@@ -97,8 +97,8 @@ def speakers(text: str) -> Iterator[str]:
 def person_names(text: str) -> Iterator[str]:
     """Yield the words of person names, without titles.
 
-    A capitalized word is a name if it is next to a title, to `old` or `man called`, or to a verb such as "said", or if it occurs
-    twice inside sentences. The other parts of such a name (`Lucas Crane`) are names, too.
+    A capitalized word is a name if it is next to a title, to `old` or `man called`, or to a verb such as "said". It also is one
+    if it occurs twice inside sentences. The other parts of such a name (`Lucas Crane`) are names, too.
     """
     words = list(_WORD.finditer(text))
     lower = {word.group() for word in words if word.group().islower()}

@@ -6,8 +6,8 @@ earlier answers without citations count as further documents. In users' prompt f
 follows, which may fail:
 
 - The instructions are the text before the first header, and the text after the end mark. Without an end mark, the second part
-  begins at the first paragraph that requests a number of insights or mentions `the following topic` or `the articles above`, or
-  else at the last paragraph. If the text before the documents requests a number, there is no second part.
+  begins at the first paragraph with a requested number of insights, or with `the following topic` or `the articles above`. If
+  there is none, it is the last paragraph. If the text before the documents requests a number, there is no second part.
 - The number is 7 in `7 main insights`, `exactly 7 bullet points` and similar phrases; the default is 5.
 - The query is the text in double quotes and after `topic:`, `question:` or `query:`, or else all of the instructions.
 """
@@ -86,13 +86,13 @@ def read(prompt: str) -> Question:
                 for number in cited.split(","):
                     texts.setdefault(int(number), []).append(statement)
         # Each bullet becomes a paragraph, so that none continues the line before it.
-        return Question(tuple((number, "\n\n".join(parts)) for number, parts in texts.items()), *_asked(question))
+        return Question(tuple((number, "\n\n".join(parts)) for number, parts in texts.items()), *_request(question))
     headers = list(_HEADER.finditer(prompt))
     if not headers:
-        return Question((), *_asked(prompt))
+        return Question((), *_request(prompt))
     before = prompt[: headers[0].start()]
     start = _tail_start(prompt, headers[-1].end(), _NUMBER.search(before) is not None)
-    return Question(_documents(prompt[headers[0].start() : start]), *_asked(before + "\n" + prompt[start:]))
+    return Question(_documents(prompt[headers[0].start() : start]), *_request(before + "\n" + prompt[start:]))
 
 
 def _documents(text: str) -> tuple[tuple[int, str], ...]:
@@ -112,7 +112,7 @@ def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:
     return len(prompt) if asked_before else starts[-1]
 
 
-def _asked(text: str) -> tuple[str, int, str]:
+def _request(text: str) -> tuple[str, int, str]:
     labelled = {name: pattern.search(text) for name, pattern in _OURS.items()}
     ours = [label.group(1) for label in labelled.values() if label]
     if len(ours) == len(_OURS) and re.fullmatch(r"\d{1,9}", ours[-1], re.ASCII):

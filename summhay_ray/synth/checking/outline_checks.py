@@ -31,7 +31,7 @@ from the second on, and surely overlap from the third on. The first is negative,
 mean the same."""
 
 SAME = (0.45, 0.65, 0.8)
-"""The same thresholds for two insights."""
+"""Thresholds, as in OVERLAP, on the share of words that two insights have in common."""
 
 SIDES = 0.3
 """Minimum share of the shorter insight's words that the two sides of a conflict have in common."""
@@ -41,7 +41,7 @@ NAMED, NAMING = 0.7, 4
 `NAMING` words."""
 
 LEAK = (0.2, 0.3, 0.5)
-"""The same thresholds on the share of an insight's own words (those not in its subtopic) that a query reveals."""
+"""Thresholds, as in OVERLAP, on the share of an insight's own words that a query reveals. Words of the subtopic do not count."""
 
 ASSIGNED_BY = 0.56
 """Minimum relative margin of a sure assignment over the next subtopic: (best - second) / best."""
@@ -204,7 +204,7 @@ def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Find
     """Find out whether a document refers to another one by its date or its headline. Evidence: the words that refer to it.
 
     `texts`: the whole text, which is searched for the date (ISO; with the same year or none), and its sentences without insights.
-    One of these sentences must have most of the headline's words, apart from the topic's.
+    One of these sentences must have most of the headline's words that are not in the topic.
     """
     named = _day(texts[0], date)
     if named:

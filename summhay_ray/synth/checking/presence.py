@@ -2,8 +2,8 @@
 
 Windows of one to three neighbouring sentences are searched for an insight. Two things count: the share of its words in the
 window, weighted by their rarity among the topic's insights, and the presence of its numbers, dates and names. The table compares
-the result, in percent, with `insights_included` of the two released haystacks and of the two samples, for all pairs of a document
-and an insight of its topic. A language model wrote and checked the released lists. "people" is Table 5 of the paper:
+the results with `insights_included` of the two released haystacks and of the two samples. Figures are in percent of all pairs of
+a document and an insight of its topic. A language model wrote and checked the released lists. "people" is Table 5 of the paper:
 
 | haystack     | pairs | accuracy | precision | recall |   F1 | not sure | among the sure: accuracy | precision | recall |
 |--------------|------:|---------:|----------:|-------:|-----:|---------:|-------------------------:|----------:|-------:|
@@ -65,8 +65,8 @@ _LEAST_FACTS = 5
 """Minimum number of words and numbers. Those of an insight with fewer may occur together by chance ("It cost $5.")."""
 
 _LACKING, _OTHER_SIDE = 0.45, 0.1
-"""Maximum scores: of a text that lacks numbers or names of an insight, and of one that lacks what distinguishes the insight from
-its rivals."""
+"""Maximum score of a text without some numbers or names of an insight. Then the maximum score of a text that lacks the difference
+between the insight and its rivals."""
 
 _ABOUT = 0.1
 """Minimum recall of an insight's words in evidence for the insight."""
@@ -143,7 +143,7 @@ class Presence:
             self._index(place, insight, readings, common, rivals.get(place, ())) for place, insight in enumerate(insights)
         ]
 
-    def of(self, text: str) -> list[Finding]:
+    def find(self, text: str) -> list[Finding]:
         """Return one finding per insight, in their order. The evidence of a found insight is the window that states it."""
         listed = sentences(text)
         masks = self._masks(listed)

@@ -13,7 +13,7 @@ OFFLINE = "offline"
 """The value of `Check.by` if no model was asked."""
 
 UNSHOWN = "not the text's words: "
-"""Prefix of evidence that a model gave but that is not in the text."""
+"""Prefix of a model's evidence that is not in the text."""
 
 _STAGE = {
     "subtopic_distinct": 0,
@@ -55,8 +55,7 @@ class ModelAnswer:
     by: str = OFFLINE
     key: str = ""
     unshown: Mapping[int, str] = field(default_factory=dict)
-    """Findings that the model confirms with evidence that is not in the text. They count as not found, but the row keeps the
-    evidence."""
+    """Confirmed findings whose evidence is not in the text. They count as not found, but the row keeps the evidence."""
 
 
 def decisions(findings: Sequence[Finding], answer: ModelAnswer) -> list[Decision]:

@@ -126,14 +126,14 @@ class Verifier:
     async def document(
         self, planned: kinds.PlannedDocument, text: str, insights: Sequence[kinds.PlannedInsight], round: int
     ) -> Compared:
-        """Return the planned insights that the text lacks, and other insights of the topic that it contains. There is a row per
-        insight.
+        """Compare a document's insights with its plan: return the missing planned ones, and the additional ones. There is a row
+        for each insight of the topic.
 
         The model is asked once, about all insights on which the offline check is unsure. An insight that the model names counts
         if the offline check found it, too, or if the model's evidence is in the text and about the insight.
         """
         presence = self._presence_of(insights)
-        findings, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
+        findings, expected = [*map(self._read, presence.find(text))], frozenset(planned.insight_ids)
         by_model = ModelAnswer()
         hoped = {place for place, insight in enumerate(insights) if insight.insight_id in expected}
         if unsure := self._unsure("insights_present", findings, hoped):
@@ -170,7 +170,7 @@ class Verifier:
         row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)
-        findings = [*map(self._read, self._presence_of(insights).of(text))]
+        findings = [*map(self._read, self._presence_of(insights).find(text))]
         others = [spot for spot, finding in enumerate(findings) if finding.found and spot != place]
         spot = next((spot for spot in others if findings[spot].sure), None)
         by, key = OFFLINE, ""
@@ -219,7 +219,7 @@ class Verifier:
         return copies
 
     def _dropped_by_words(self, subtopics: Sequence[kinds.PlannedSubtopic], round: int) -> set[str]:
-        """Return the ids of the insights, apart from accepted ones, that fail a check of their words.
+        """Return the ids of the insights that fail a check of their words. Accepted insights are not checked again.
 
         An insight fails if it has no number, date or name, or no conflict although one is planned, or if the text of its own
         subtopic reveals it. In the last case, any query about the subtopic would reveal it.
@@ -276,8 +276,8 @@ class Verifier:
         named: set[_Pair],
         key: str,
     ) -> set[str]:
-        """Return the ids of the texts (id, text) that mean the same as an earlier text that is kept. Each gets a row about the
-        nearest one.
+        """Return the ids of the texts (id, text) with the same meaning as an earlier, kept text. Each text gets a row about the
+        nearest earlier one.
 
         `named`: the pairs that the model calls the same; `key`: the key of its answer.
         """
@@ -300,8 +300,8 @@ class Verifier:
         return {texts[place][0] for place in dropped}
 
     async def _misassigned(self, subtopics: Sequence[kinds.PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
-        """Return the ids of the insights that an assignment without the plan puts in another subtopic, apart from dropped ones. A
-        model decides if the offline check is unsure."""
+        """Assign the insights to subtopics without their plan; return the ids of those that are assigned to another subtopic.
+        Dropped insights are skipped. A model decides if the offline check is unsure."""
         texts, elsewhere = [subtopic.text for subtopic in subtopics], set()
         new = [
             (subtopic, insight)

@@ -23,7 +23,7 @@ from summhay_ray.synth.making.prompting import numbered
 from summhay_ray.text import plain_words, sentences
 
 REWRITES = 2
-"""Maximum number of rewrites of a document that is a copy, or whose plan is unsound."""
+"""Maximum number of rewrites of a document, because it is a copy or its plan is unsound."""
 LEAST_CHAPTER = 30
 """Minimum words requested for a chapter."""
 # Advice for failed documents, at the end of messages.
@@ -197,7 +197,7 @@ class _Writer:
     async def _write_whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """Return the text of a document written whole, and 0 corrections."""
         insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
-        # The other insights of these subtopics, including the other sides of conflicts, which slip into a text most easily.
+        # The other insights of these subtopics, including the other sides of conflicts. They slip into a text most easily.
         subtopics = [self._subtopics[subtopic_id] for subtopic_id in dict.fromkeys(one.subtopic_id for one in insights)]
         nearby = [insight for subtopic in subtopics for insight in subtopic.insights if insight not in insights]
         full = {

@@ -57,7 +57,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """The difficulty of a haystack, apart from its size (the paper's section 7 asks for such controls)."""
+    """The difficulty of a haystack of a given size. The paper's section 7 asks for such controls."""
 
     documents_per_insight: int | None = None
     """Average number of documents per insight; None: derived from the domain's `insights_per_document`."""

@@ -22,7 +22,7 @@ _EXCHANGES = 6
 _YEARS = 2
 """Range of years for the documents' dates."""
 _FIRST_DAY = date(2024, 1, 8)
-"""Later than all dates that the offline writer invents."""
+"""First date of documents. It is later than all dates that the offline writer invents."""
 
 
 def planned_insights(shape: Shape, difficulty: Difficulty) -> int:

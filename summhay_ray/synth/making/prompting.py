@@ -49,7 +49,7 @@ _NO = re.compile(
 _SHOWS = ("evidence", "quote", "quotes")
 _WHETHER = frozenset(("present", "is_present", "found", "contained", "contains", "included", "stated"))
 _WHETHER |= {"status", "verdict", "answer", "label"}
-"""Fields in which a model that lists all insights states whether each is present."""
+"""Fields of an entry that state whether the insight is present. Models that list all insights use such fields."""
 _JSON_TEXT = re.compile(r'[\[{]\s*(?:\{\s*)?"[^"\n]*"\s*:')
 _EMPTY_LINES = re.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+")
 _TABS = re.compile(r"\t{2,}")
