@@ -1,7 +1,7 @@
 """A benchmark that only makes calls: `kind: asking:Asking`, for measuring runs from outside (see asking_runs.py).
 
-An item asks `first` questions concurrently, and when all of them are answered, `then` more. All questions differ, even between
-runs with different names, since the simulated provider draws its faults from the question.
+An item asks `first` questions concurrently. When all of them are answered, it asks `then` more. All questions differ, even
+between runs with different names, since the simulated provider draws its faults from the question.
 """
 
 from __future__ import annotations

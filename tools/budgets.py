@@ -23,7 +23,7 @@ from asking_runs import PATIENCE_S, Row, job, kill_all
 from simulated_provider import Simulated, simulated_provider
 
 SIZES = [1500, 3000, 4500, 6000, 7500]
-"""Characters of the prompts."""
+"""Lengths of the prompts, in characters."""
 USABLE = {"openai/gpt-fair": 0.97, "openai/gpt-errors": 0.97, "openai/gpt-drops": 0.95, "openai/stranger": 0.92}
 """Model -> minimum share of the budget that is billed, for a run that is not killed and has more work than its budget can pay.
 

@@ -41,7 +41,7 @@ SETTLED_S = 2.5
 WRITES = ("PUT", "POST", "DELETE")
 NUMBERS = r"[0-9a-f]{6,}|[0-9]+"
 DURABLE_S = 0.5
-"""Seconds after its reply at which an answer is durable."""
+"""Seconds from a reply until its answer is durable."""
 
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 TRIES = 3

@@ -1,5 +1,5 @@
-"""Measures how often intervals that people's labels correct contain the truth, and compares their widths with those of labels
-alone.
+"""Measures how often intervals contain the truth after correction by people's labels. It also compares their widths with those of
+labels alone.
 
     python tools/label_coverage.py [EXPERIMENTS]
 

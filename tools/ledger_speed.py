@@ -45,7 +45,7 @@ CASES = ("slots", "money", "rate", "end")
 
 @dataclass
 class Rehearsal:
-    """A ledger and its workers. Time is a number."""
+    """A ledger and its workers. Time is simulated."""
 
     case: str
     workers: int

@@ -127,8 +127,8 @@ def found(planted: Sequence[tuple[str, set[int]]], mined: Path) -> dict[str, flo
     """Compare planted insights with mined ones.
 
     A mined insight matches a planted one if its documents have an F1 of at least 0.5. `found` is the share of planted insights
-    with a match, and `f1` the mean F1. `precision` is the share with a match among the first mined insights, as many as were
-    planted.
+    with a match, and `f1` the mean F1. `precision` is the share with a match among the best mined insights; it counts as many of
+    them as were planted.
     """
     made = json.loads(mined.read_text(encoding="utf-8"))
     ranks = {one["insight_id"]: one["rank"] for subtopic in made["subtopics"] for one in subtopic["insights"]}

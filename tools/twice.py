@@ -22,7 +22,7 @@ from simulated_provider import simulated_provider
 
 IN_FLIGHT = 64
 DURABLE_S = 1.0
-"""Seconds after its reply at which an answer is durable."""
+"""Seconds from a reply until its answer is durable."""
 PROVIDER = ("--answers", "short", "--latency", "0.1", "--latency-spread", "0.9", "--token-skew", "0.1", "--no-usage", "0.05")
 INLINE = ("--executor", "inline")
 

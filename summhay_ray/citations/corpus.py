@@ -15,8 +15,8 @@ Mode = Literal["both", "drop", "add"]
 """A repair drops unsupported citations, adds supporting documents, or does both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
 _COPY, _NEAR_COPY = 0.95, 0.85
-"""A bullet copies a sentence if their similarity is at least `_COPY`. A repair adds only documents with a sentence of similarity
-`_NEAR_COPY` or more to such a bullet."""
+"""A bullet copies a sentence if their similarity is at least `_COPY`. To such a bullet, a repair adds only documents that have a
+sentence of similarity `_NEAR_COPY` or more."""
 KEPT = 2
 """Maximum number of corpora in the cache."""
 

@@ -1,8 +1,8 @@
 """The probability that one document supports a bullet, by a logistic model of their shared words.
 
 The support judge's TF-IDF weights need a haystack of documents. This model is for claims with only one or two references.
-`tools/fit_support.py` fits it to claims that people labelled, and measures its accuracy. Its value is a calibrated probability
-where half of the claims are supported.
+`tools/fit_support.py` fits it to claims that people labelled, and measures its accuracy. Its value is a calibrated probability if
+half of the claims are supported.
 """
 
 import functools
@@ -18,7 +18,8 @@ FEATURES = ("shared", "pairs", "gap", "numbers", "words", "length")
 - shared: the share of the bullet's words that occur in the best window, 0 to 1. The best window is the three adjacent sentences
   of the document that contain most of them.
 - pairs: the share of the bullet's pairs of adjacent words that are also adjacent in the document, 0 to 1.
-- gap: the longest run of the bullet's words without one in the best window, divided by the bullet's word count, 0 to 1.
+- gap: the length of the bullet's longest run of words that are not in the best window, divided by the bullet's word count, 0 to
+  1.
 - numbers: how many of the bullet's numbers are missing from the document.
 - words: ln(1 + words of the bullet).
 - length: ln(1 + words of the document). Longer documents share more words by chance.

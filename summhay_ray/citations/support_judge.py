@@ -2,6 +2,15 @@
 
 1. A document is read in windows of two sentences. A window is a bag of word roots and numbers, weighted by their rarity among the
    sentences of the haystack (TF-IDF). Its similarity to a bullet is the cosine.
+2. Documents state the same fact in different words. So a window's similarity is averaged with that of similar windows in other
+   documents. The words of the best windows then expand the bullet, and the similarity is computed again.
+3. A document's similarity is that of its best window. It counts more if no document of the haystack is close to the bullet.
+4. A document that contradicts the bullet (another number, date or name, or a denial) never supports it.
+
+If there are too few documents for this, `lexical_model.py` judges each document alone.
+
+The constants below were chosen on the two released news haystacks, with the original documents and with some of their words
+replaced.
 """
 
 import math
@@ -25,14 +34,14 @@ SUPPORT_REVISION = "11"
 SUPPORTED, PARTLY = 0.5, 0.25
 """Minimum value of a document that supports the bullet, and minimum value of one that supports it partly."""
 _ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2
-"""Two windows are alike if their cosine is above `_ALIKE`; they are weighted by its power `_SHARPNESS`. Alike windows count less
-if the nearest cosine is below `_FEW`."""
+"""Two windows are alike if their cosine is above `_ALIKE`. The cosine to the power `_SHARPNESS` is their weight. Alike windows
+count less if the nearest cosine is below `_FEW`."""
 _SHARED = 0.7
 """Maximum weight of alike windows in a window's averaged similarity."""
 _MOST_ALIKE = 30
 _SEEDS, _NEAR, _FOCUS = 8, 0.4, 3
-"""A bullet is expanded by the best windows of at most `_SEEDS` documents. Their similarity must be at least `_NEAR` times that of
-the best document; its power `_FOCUS` is their weight."""
+"""A bullet is expanded by the best windows of at most `_SEEDS` documents. A document's similarity, divided by that of the best
+document, must be at least `_NEAR`; this ratio to the power `_FOCUS` is the weight of its window."""
 _ALONE = 0.5
 """A document's similarity is at least this share of its similarity to the bullet's own words."""
 _RELATIVE, _LEAST_BEST = 0.25, 0.05
@@ -60,8 +69,8 @@ _HAYSTACK = 10
 alone."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
-"""Minimum number of words, and minimum share of English function words, of an English bullet; then the minimum share of an
-English document."""
+"""Minimum number of words of an English bullet, its minimum share of English function words, and the minimum share in an English
+document."""
 _UNKNOWN_LETTERS, _FEWEST_FOREIGN = 0.08, 2
 """A bullet is in a foreign language if this share of its letters occurs in no document, or if it has this many words of
 `_FOREIGN_WORDS`."""
@@ -278,8 +287,8 @@ class SupportIndex:
         return found, best
 
     def _evidence(self, single: Floats, best: npt.NDArray[np.int64]) -> list[list[str]]:
-        """Return the sentence of each best window that is more similar to the bullet. `single`: the similarity of each
-        sentence."""
+        """Return, for each best window, the one of its two sentences that is more similar to the bullet. `single`: the similarity
+        of each sentence."""
         if not self._sentences:
             return [[""] * self.n_documents for _ in range(single.shape[0])]
         after = np.minimum(best + 1, len(self._sentences) - 1)

@@ -1,7 +1,7 @@
 """The contract of an extractor, and the base class of extractors that run a model. Imported from `summhay_ray.extract`.
 
 To add an extractor, put a file into this folder, with a class that has a `name` and the method `rank`. Specs can then use the
-name. For a class in your own module, write `my_package.my_module:MyExtractor` in place of the name instead.
+name. For a class in your own module, write `my_package.my_module:MyExtractor` in place of the name.
 """
 
 import functools

@@ -179,9 +179,9 @@ def walk(
 ) -> Mapping[int, base.Extract]:
     """Return budget -> extract as in the paper's code.
 
-    The first ranked sentence that does not fit closes the smallest open budget, and is then taken. If it exceeds two budgets at
-    once, the second one closes at the next sentence, with an extract longer than its budget. `newline`, `source_order`: see
-    `AsReleased`.
+    If a ranked sentence does not fit, the code closes the smallest open budget and then adds the sentence. It closes only one
+    budget at a time. So if the sentence exceeds a second budget, too, the extract for that budget becomes too long. `newline`,
+    `source_order`: see `AsReleased`.
     """
     closed: dict[int, list[int]] = {}
     left, chosen, total = sorted(set(budgets)), list[int](), 0

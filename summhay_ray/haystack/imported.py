@@ -10,14 +10,14 @@ from summhay_ray.haystack.released import ReleasedFile
 from summhay_ray.records import Failure, Judgment, Summary
 
 RELEASED_JUDGE = "released"
-"""The judge of imported judgments, whom the files do not name."""
+"""The judge of imported judgments. The files do not name the judge."""
 
 _COVERAGE = {"fully_covered": "FULL_COVERAGE", "partially_covered": "PARTIAL_COVERAGE", "not_covered": "NO_COVERAGE"}
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedRows:
-    """The rows of one file. If the file lacks a judgment of a summary, the judgment is a failure."""
+    """The rows of one file. If the file judges a summary that it does not contain, each judgment of it is a failure."""
 
     summaries: tuple[Summary, ...]
     judgments: tuple[Judgment, ...]

@@ -416,7 +416,7 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
 
 
 def _clauses(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each clause of a text, and whether it says what the documents discuss instead.
+    """Yield each clause of a text, and whether it states another subject that the documents discuss.
 
     Such a clause may continue after "and". It may also concede something before an absence: "Although a rail broke, nobody is
     named", "The text says that a rail broke, but names nobody".

@@ -51,8 +51,9 @@ _MOST_COMPARED = 500
 """Maximum number of sentences that are compared in full with one sentence: those that share most of the facts used for the
 search. In a collection with few different words, every sentence shares facts with very many others."""
 _LEFT_OUT = 0.6
-"""The most common facts of a sentence, up to this share of the weight that a similar sentence must share, are not used for the
-search. At 1, sentences would be searched by the fewest facts, but more pairs would be examined in vain."""
+"""The search for similar sentences leaves out the most common facts of a sentence. Together they have less than this share of the
+weight that similar sentences must have in common. At 1, the search would use the fewest facts, but would examine more pairs in
+vain."""
 _AT_ONCE = 512
 _ROUNDING = 1e-3
 

@@ -195,10 +195,10 @@ def _confined_reader(memory_mb: float) -> Any:
     for kind in ("Docx", "Pptx", "Xlsx", "Epub"):
         reader.register_converter(getattr(converters, f"{kind}Converter")())
     reader.register_converter(_pdf_converter(converters.PdfConverter))
-    # These read files of their own on first use: image formats, and file types.
+    # The child reads the table of file types now, since it cannot open this file later.
     mimetypes.init()
     if sys.platform == "linux":
-        # RLIMIT_AS would also count memory that threads reserve and never use. RLIMIT_DATA counts the sixth field.
+        # RLIMIT_AS would also count memory that threads reserve and never use. RLIMIT_DATA counts the sixth field of `statm`.
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[5])
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = pages * resource.getpagesize() + int(memory_mb * _MB)

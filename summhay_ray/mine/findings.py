@@ -419,7 +419,7 @@ def finite_verb(text: str, note: bool = False) -> re.Match[str] | None:
     relative = False
     """Whether a relative clause still lacks its verb, which is not the verb of the sentence."""
     subordinate = False
-    """The same for a clause with its own subject: "where it gets slow"."""
+    """Whether a subordinate clause with its own subject still lacks its verb: "where it gets slow"."""
     for place, (before, token) in enumerate(itertools.pairwise(["", *tokens])):
         word, last = token.lower(), before.lower()
         if last in _RELATIVE or (relative and last in _BEFORE_A_PARTICIPLE):
@@ -444,10 +444,10 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int, note: bool
     )
     word, last, following = token.lower(), before.lower(), after.lower()
     if before == "," and not re.search("[,(]", text[: found[place - 1].start()]):
-        # "Low priority, should be easy": one comma does not enclose an aside.
+        # In "Low priority, should be easy", one comma does not enclose an insertion.
         return False
     if word == "that's" and last[:1].isalpha() and last not in FUNCTION_WORDS:
-        # "The grammar that's implemented": a relative clause.
+        # In "The grammar that's implemented", "that's" begins a relative clause.
         return False
     if word in _AUXILIARIES and last not in ("to", "") and token == word:
         return True
@@ -460,11 +460,11 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int, note: bool
     if word in _UNCHANGED and following in _ARTICLES:
         return True
     if following == "by" and re.match(r"the |[A-Z]", text[found[place].end() + len(" by ") :]):
-        # "Last modified by Ann": a participle.
+        # In "Last modified by Ann", "modified" is a participle.
         return False
     if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
         linked = not following[:1].isalnum() or following in _AFTER_A_PARTICIPLE
-        # "Physically based renderers": an adjective.
+        # In "Physically based renderers", "based" is an adjective.
         linked = linked or (last.endswith("ly") and following not in _GOVERNED)
         return not (note and linked and word not in _NEVER_PARTICIPLES)
     if not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
@@ -476,11 +476,11 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int, note: bool
     caused = _CAUSES.intersection(match.group().lower() for match in found[max(0, place - 3) : place])
     plural = plural and not (third or word.endswith("ing") or caused)
     if third and word not in _THIRDS and last.endswith("ing"):
-        # "Contributing examples as tutorials": an object.
+        # In "Contributing examples as tutorials", "examples" is an object.
         return False
     if word in NEVER_NOUNS & _BASES and last not in FUNCTION_WORDS | _BEFORE_A_BASE | BASES.keys():
         return True
     if note and third and following == "that" and word not in NEVER_NOUNS:
-        # "Little updates that must happen": a noun.
+        # In "Little updates that must happen", "updates" is a noun.
         return False
     return (third and (governs or word in _THIRDS)) or (plural and ((governs and following != "to") or word in _BASES))

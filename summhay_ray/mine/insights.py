@@ -2,7 +2,7 @@
 
 1. `comparing` finds the candidates: sentences with similar ones in other documents, and the best window of each document.
 2. The required score of a window depends on the collection: if few statements recur, most moderate scores are due to chance.
-3. Candidates are accepted in order of their value: the best state much, are clearly findings, and recur in many documents.
+3. Candidates are accepted in order of their value. The best ones contain much, are clearly findings, and recur in many documents.
    `windows` decides which windows state a candidate. A candidate based on the same sentences as an accepted one is a repetition.
    The exception: enough of these sentences state one of the two much better than the other.
 
@@ -42,7 +42,7 @@ CHANCE, DECAY = 0.3, 0.6
 chance matches falls with each 0.05 of the score. It was measured on folders of incident reports, minutes, release notes and
 proposals with hardly any recurring statements."""
 REPEATS = 0.5
-"""Minimum overlap of their sentences (intersection over union) at which two candidates are the same insight."""
+"""Minimum overlap (intersection over union) of the sentences of two candidates that are the same insight."""
 APART = 0.25
 """Minimum difference of scores at which a window states only one of two such candidates."""
 SAME = 0.95

@@ -17,7 +17,7 @@ USUAL, ENOUGH, FEW = 3, 15, 5
 """Default minimum number of documents that state an insight. A result has few insights if it has fewer than 15, or fewer than one
 for five documents."""
 BLOCK = 250
-"""Number of documents in a block, in which documents are read and their sentences compared."""
+"""Number of documents in a block. One step reads a block, or compares the sentences of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ReadText:
     document_id: str
     title: str
     date: str
-    """The title, as written in the document."""
+    """The title and the date, as written in the document."""
     kept: tuple[ProseStatement, ...]
     left_out: tuple[LeftOut, ...]
 
@@ -64,7 +64,7 @@ class Mining:
         self._sources, self._claims, self._keep = sources, claims or {}, keep or _made
         self._may_relax, self.least = least is None, least or USUAL
         self.relaxed = False
-        """Whether two documents are enough, because few insights are in three."""
+        """Whether two documents are enough, because too few insights are in three documents."""
         self._similar: list[int] = []
         first: dict[str, int] = {}
         self._copy_of = [first.setdefault(source.text.strip(), place) for place, source in enumerate(sources)]

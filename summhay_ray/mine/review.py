@@ -17,7 +17,7 @@ from summhay_ray.mine.haystack import kept_insights, short_id
 PERSON = "a person"
 """The value of `by` for a document that a review adds."""
 SAME = 0.5
-"""Minimum share of a decision's documents in which an insight must be based on the same sentences for the decision to apply."""
+"""A decision applies to an insight that is based on the same sentences in at least this share of the decision's documents."""
 REVIEW, CHECK = "review", "check"
 """Fields of `topic_metadata.mine` with people's work: their decisions, and the pairs that they confirmed."""
 

@@ -44,7 +44,7 @@ _DENIES = re.compile(
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*|\[[^\[\]]{1,40}\](?=\s))+|\*\*|__|`")
 """Matches emphasis in a text without other Markdown, and a label in bold or brackets before a sentence."""
 _RECURS, _SUBJECT_OF = 4, 0.35
-"""A document is about a word if at least the first number of its sentences have it, and at most the second share of all
+"""A document is about a word if at least `_RECURS` of its sentences have it, but at most the share `_SUBJECT_OF` of all
 documents."""
 _ENGLISH = 0.2
 """Minimum share of function words in an English text; it is usually above 0.4."""
@@ -155,7 +155,7 @@ class Statements:
         self.documents: Ints = np.array(owners, dtype=np.int64)[kept]
         """Index of each sentence's document (n)."""
         self.passages: Ints = np.array(passages, dtype=np.int64)[kept]
-        """A window may span consecutive sentences with the same number (n)."""
+        """A window may contain consecutive sentences only if their numbers here are equal (n)."""
         self.numeric = np.fromiter((fact.startswith("#") for fact in places), dtype=bool, count=len(places))
         pairs = np.unique(np.repeat(self.documents, sizes) * max(1, len(places)) + self.bags.indices)
         frequency = np.bincount(pairs % max(1, len(places)), minlength=len(places))

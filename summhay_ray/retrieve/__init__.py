@@ -1,4 +1,4 @@
-"""Retrievers: rank the documents of a corpus for queries.
+"""Retrievers, which rank the documents of a corpus for queries.
 
 A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. `make` creates a retriever by its
 name; the classes can also be constructed directly. Then call `rankings`, or await `rank_all` if the models are remote services.

@@ -90,9 +90,9 @@ class Oracle(OverCorpus):
     """Retrieval's upper bound (section 5.1, "Orac"). The score is a document's grade of relevance to the query; in a haystack,
     the number of the subtopic's insights that it contains.
 
-    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: the
-    score of each of these documents becomes 0, and an irrelevant document gets their score. `add`: an irrelevant document gets
-    the same score, too. `drop`: their scores become 0. `shuffle`: they exchange their scores.
+    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: each
+    of these documents exchanges its score with an irrelevant document, whose score is 0. `add`: an irrelevant document gets the
+    same score, too. `drop`: their scores become 0. `shuffle`: they exchange their scores.
     """
 
     name: ClassVar[str] = "oracle"

@@ -1,7 +1,8 @@
 """The simulated prefix caches, which encode prompts and remember the prefixes served recently.
 
-OpenAI's cache is automatic and exact. A prompt's cached tokens are the longest prefix that it shares with a prompt of the same
-key and model whose answer was completed less than a lifetime ago. A prefix has at least 1,024 cl100k tokens, in steps of 128.
+OpenAI's cache is automatic and exact. A prompt's cached tokens are its longest prefix in common with an earlier prompt of the
+same key and model. The earlier prompt must have been answered less than a lifetime ago. A prefix has at least 1,024 cl100k
+tokens, in steps of 128.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ class Encoder:
 
     kept_bytes: int = _KEPT_BYTES
     _lines: dict[str, bytes] = field(init=False, default_factory=dict)
-    """A paragraph before another one, without its last line break -> its tokens, including the line break."""
+    """For paragraphs that another one follows: the text without its last line break -> the tokens with it."""
     _ends: dict[str, bytes] = field(init=False, default_factory=dict)
     _kept: int = field(init=False, default=0)
 

@@ -112,9 +112,9 @@ def make_answers(short: bool = False, faults: Faults = NO_FAULTS, quality: Quali
 def offline_answer(quality: Quality = BEST) -> Answer:
     """Return a function that answers each prompt with the local model for it.
 
-    `offline/writer` answers the prompts of a synthesis, `offline/judge` a judge's, `offline/rater` a rater's (with the rating
-    alone), and the model for its task ETHIC's. `offline/support`, reduced to the model's `quality`, answers all others. The
-    question whether a passage is needed is always answered with yes.
+    `offline/writer` answers the prompts of a synthesis, `offline/judge` those of a judge, and `offline/rater` those of a rater
+    (with the rating alone). Each task of ETHIC has its own model. `offline/support`, reduced to the model's `quality`, answers
+    all others. The question whether a passage is needed is always answered with yes.
     """
     models = LocalModels()
 

@@ -39,7 +39,8 @@ _ABOUT = 0.1
 _SHORTEST = 6
 """Number of words of the shortest filler sentence."""
 _QUOTED = 3
-"""Minimum number of words of a sentence, and of evidence, for one to be found in the other."""
+"""Minimum number of words of both a sentence and the evidence. If one is shorter, they do not match, even if one contains the
+other."""
 
 _JOINT = " with regard to "
 _SLOT = re.compile(r"\{(\w+)\}")

@@ -1,7 +1,7 @@
 """One tokenizer, sentence splitter, word list, stemmer and parser of models' answers for all packages.
 
-This package imports no other one of ours. If a paper prescribes a tokenization, or parameters were fitted to one, it is kept with
-the metric, retriever or model that needs it.
+It imports no other package of ours. If a paper prescribes a tokenization, or parameters were fitted to one, it is kept with the
+metric, retriever or model that needs it.
 """
 
 from summhay_ray.text.answers import (

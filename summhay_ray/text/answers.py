@@ -76,7 +76,7 @@ _BLOCKS = tuple(
         (rf"\s*{_HEADING.format(_THINKS)}(?:(?=.*{_RULE})|(?!.*\{{))", _RULE),
     )
 )
-"""(Beginning, end) patterns of thinking at the start of an answer."""
+"""Patterns of thinking at the start of an answer, as (beginning, end)."""
 _WRAPPED = re.compile(
     r"<(answer|response|output|solution|result|summary|final(?:_answer|_response)?)>((?:(?!</\1>).)*)</\1>|<\|(?:begin_of_solution|start_response)\|>(.*)"
     r"|\$*\\boxed\{(.*)\}\$*",
@@ -89,9 +89,9 @@ _EDGE_TOKENS = re.compile(
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
 _WITHIN = re.compile(r"(?:[\w,;(&/*\u2022\u2013\u2014-]|^\s*\d+[.)])\s*\Z")
-"""The text before a tag on its line, if the tag is part of a sentence or of a list entry."""
+"""Matches the text before a tag on its line, if the tag is part of a sentence or of a list entry."""
 _GOES_ON = re.compile(r"[ \t]+[^\W\d_A-Z]|[.,;:!?)\"'`]")
-"""The text after such a tag."""
+"""Matches the text after such a tag."""
 
 
 def final_text(text: str, finish_reason: str = "stop") -> str:
@@ -161,7 +161,7 @@ def _unfinished_thinking() -> UnusableAnswer:
 
 
 _MOST_BROKEN = 50
-"""Maximum number of opening braces that begin no object, since parsing is tried at each one."""
+"""Maximum number of opening braces without an object. Parsing is tried at each of them."""
 _DEEPEST = 50
 """Maximum nesting depth when JSON with errors is repaired."""
 _LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}

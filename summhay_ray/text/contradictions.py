@@ -332,7 +332,7 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.quantity and other.quantity:
         nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
-            # An amount in another currency is another amount.
+            # Amounts in different currencies are different amounts.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
         if not fact.quantity.agrees(other.quantity) and _is_lone(fact, statement) and _is_lone(other, near):
             shorter = min(len(statement.roots), len(near.roots))
@@ -488,8 +488,8 @@ def _other_agent(one: Statement, said: Sequence[Statement], shown: Sequence[Stat
 
 
 def _most_shared(agent: Fact, verb: str, words: frozenset[str], statements: Sequence[Statement]) -> int:
-    """Return the most words that a sentence with this agent before this verb shares; 0 if the agent occurs only elsewhere, and -1
-    if it does not occur."""
+    """Return the maximum number of shared words of a sentence with this agent before this verb. Return 0 if the agent occurs only
+    elsewhere, and -1 if it does not occur."""
     named = [(near, fact) for near in statements for fact in near.facts if fact.name and _same_name(fact.name, agent.name)]
     return max((len(words & near.roots) if verb in near.tokens[fact.end :] else 0 for near, fact in named), default=-1)
 
@@ -501,8 +501,8 @@ def _same_action(one: Action, other: Action) -> bool:
 def _other_words(
     one: Statement, twins: Sequence[Statement], said: frozenset[str], shown: frozenset[str]
 ) -> Iterator[Contradiction]:
-    """Find a place ("in the kitchen"), or a name after its noun ("the user Ada"), that differs between two sentences with
-    otherwise the same words in the same order. `said`, `shown`: the roots of the whole texts."""
+    """Compare sentences with otherwise the same words in the same order. Find a different place ("in the kitchen"), or a
+    different name after the same noun ("the user Ada"). `said`, `shown`: the roots of the whole texts."""
     for near in twins if len(one.roots) > 2 else ():
         (own, spots), (others, other_spots) = _tokens_of(one), _tokens_of(near)
         before = _common_prefix(own, others)

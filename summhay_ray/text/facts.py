@@ -111,10 +111,10 @@ class Statement:
     actions: tuple[Action, ...]
     """(Agent, verb, object) of each action: the same for "Acme bought Birch" and "Birch was bought by Acme"."""
     agents: tuple[tuple[Fact, str], ...]
-    """Each name before a verb for what happened, with the verb's root: "Ada Lake resigned"."""
+    """(Name, verb root) of each name before a verb about a past event: "Ada Lake resigned"."""
     done: frozenset[str]
     planned: frozenset[str]
-    """Roots of verbs for what happened ("closed", "has closed"), and of verbs for what is only planned or possible ("may close",
+    """Roots of verbs about past events ("closed", "has closed"), and of verbs about planned or possible events ("may close",
     "plans to close")."""
 
 
@@ -144,7 +144,7 @@ _PLANNED = re.compile(
     r"(?: (?:not|also|have|be|been|being|soon|later))* (?P<verb>\w+)",
     re.IGNORECASE,
 )
-"""Matches a verb for what is only planned or possible."""
+"""Matches a verb about a planned or possible event."""
 _PLANNING = frozenset(("to", "be", "may", "might", "could", "would", "will", "should", "if"))
 _WITH_PARTICIPLE = frozenset(("has", "have", "had"))
 _BEFORE_PAST = _WITH_PARTICIPLE.union(
@@ -617,7 +617,7 @@ class _Reader:
         return [self._at(place + step).lower for step in range(3)] == ["and", "a", "half"]
 
     def _compound(self, low: float, high: float, grain: float, factor: float, place: int) -> tuple[float, float, float, int]:
-        """Add the smaller units in 1 hour and 30 minutes, 2h 5m 10s, an hour and a half."""
+        """Add the smaller units of a quantity such as 1 hour and 30 minutes, 2h 5m 10s, or an hour and a half."""
         if self._is_and_a_half(place) and low == high:
             return low + factor / 2, high + factor / 2, factor / 2, place + 3
         here = place + (self._at(place).lower in ("and", ","))

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NewType
 
 Material = NewType("Material", str)
-"""A text that is safe on a line, or below a head, of a prompt."""
+"""A text that is safe on a line of a prompt, or below a head."""
 
 NAMES = ("answer", "document", "part", "reference", "source", "statement", "summary")
 """The tag names of enclosures."""

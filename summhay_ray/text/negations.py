@@ -48,8 +48,7 @@ class Negation:
 
     words: str
     what: frozenset[str]
-    """The root of the negated word. If an event did not happen, or a statement is called untrue, it has the roots of all its
-    words."""
+    """The root of the negated word. If the negation applies to a whole event or statement, the roots of all words of it."""
     whole: bool
     """Whether `what` is a whole event or statement."""
     before: frozenset[str]

@@ -14,7 +14,7 @@ _BLOCKS = (
 )
 _HEADINGS = {"title": 1, "h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _LONGEST_CELL = 400
-"""Maximum length of a table cell. A table with a longer one serves the layout, so its cells are read as paragraphs."""
+"""Maximum length of a table cell. A table with a longer cell is only used for layout, so its cells are read as paragraphs."""
 _DEEPEST = 40
 """Maximum depth at which nested elements are converted. Each level adds marks to the text."""
 _BLANK_LINES = re.compile(r"\n\s*\n")

@@ -138,9 +138,9 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
 def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
     """Return the statements that are boilerplate.
 
-    A statement is boilerplate if more than half of the documents have it in the same words. It also is if its first words begin
-    statements in at least 8 documents and more than a quarter of all. Times of day do not count ("adjourned at 11:05"). With
-    fewer than 8 documents, there is no boilerplate.
+    A statement is boilerplate if more than half of the documents have it in the same words. It is also boilerplate if its first
+    words begin a statement in at least 8 documents, and in more than a quarter of all documents. Times of day do not count
+    ("adjourned at 11:05"). With fewer than 8 documents, there is no boilerplate.
     """
     forms: dict[str, tuple[str, str]] = {}
     counts: Counter[str] = Counter()
@@ -199,7 +199,8 @@ class _Reader:
         return text[head.end() :], skipped
 
     def without_running_heads(self, text: str) -> str:
-        """Blank out lines at the top or bottom that half of the pages share. The text has pages, as from a PDF file."""
+        """Blank out lines that half of the pages have at their top or bottom. The text is divided into pages, as in a PDF
+        file."""
         pages = text.count("\f")
         if pages < _FEWEST_PAGES:
             return text

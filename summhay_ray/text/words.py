@@ -126,7 +126,7 @@ _ROOT = 5
 
 
 def stem(word: str) -> str:
-    """Remove the plural, past tense or participle ending from a lower-case word, and a final e, since an ending would replace
+    """Remove the plural, past tense or participle ending from a lower-case word. Also remove a final e, because endings replace
     it."""
     if len(word) <= 3:
         return word

@@ -198,7 +198,7 @@ class Lead:
 
     def answer(self, request: Request) -> str:
         """Return one bullet per requested insight, at most one per document, or one text. There are no bullets if the documents
-        yield none. If they contain no word of the query, one bullet states it."""
+        yield none. If they contain no word of the query, one bullet says so."""
         question = read(request.prompt)
         index = indexing.index_of(tuple(sorted(question.documents)))
         query = index.encode(question.query)

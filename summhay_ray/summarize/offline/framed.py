@@ -94,7 +94,8 @@ class Match:
 
 
 class Order:
-    """Sorts summaries, the options, by their best position in the text: the window with the highest tf-idf cosine."""
+    """Sorts the options, which are summaries, by their positions in the text. An option's position is the window with the highest
+    tf-idf cosine."""
 
     name: ClassVar[str] = "offline/order"
     revision: ClassVar[str] = "2"

@@ -33,7 +33,7 @@ _EPITHETS = frozenset(("old", "young", "little", "poor", "dear"))
 _NEVER_NAMES = FUNCTION_WORDS | TITLES | _CALENDAR | _NO_NAMES | _EPITHETS
 _CLAUSE = frozenset(("which", "that", "whom", "what", "as", "when", "while", "until", "because", "before", "after", "if", "than"))
 _AUXILIARY = frozenset(("had", "would", "could", "did"))
-"""Words around the subject of a clause, which may be a name: `which Tobias had meant to fell`."""
+"""Words before and after the subject of a clause. The subject may be a name: `which Tobias had meant to fell`."""
 _PERSONS = frozenset(
     ("man", "woman", "boy", "girl", "child", "lady", "gentleman", "person", "fellow", "stranger", "niece", "nephew")
 )

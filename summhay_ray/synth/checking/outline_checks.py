@@ -22,7 +22,7 @@ from summhay_ray.synth.making.kinds import Finding
 from summhay_ray.text import FUNCTION_WORDS, plain_words, read_statement, sentences
 
 ENGLISH = "English"
-"""The language in which the offline checks know numbers, names and endings. In other languages, only a clear "not found" is
+"""The language in which the offline checks recognize numbers, names and endings. In other languages, only a clear "not found" is
 sure."""
 
 OVERLAP = (-1.0, 0.5, 0.8)

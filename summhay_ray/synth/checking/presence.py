@@ -65,8 +65,8 @@ _LEAST_FACTS = 5
 """Minimum number of words and numbers. Those of an insight with fewer may occur together by chance ("It cost $5.")."""
 
 _LACKING, _OTHER_SIDE = 0.45, 0.1
-"""Maximum score of a text without some numbers or names of an insight. Then the maximum score of a text that lacks the difference
-between the insight and its rivals."""
+"""Maximum scores. The first is for a text without some numbers or names of an insight. The second is for a text that lacks the
+difference between the insight and its rivals."""
 
 _ABOUT = 0.1
 """Minimum recall of an insight's words in evidence for the insight."""

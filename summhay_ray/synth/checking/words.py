@@ -92,7 +92,7 @@ def read(text: str) -> Reading:
 
 
 def _moments(fact: Fact) -> tuple[set[str], set[str]]:
-    """Return the numbers of a date or time, and those that it may also have: 3/4/2021 is in March or April, 8:15 may be 20:15."""
+    """Return the certain numbers of a date or time, and the possible ones: 3/4/2021 is in March or April, 8:15 may be 20:15."""
     if fact.minutes:
         first = min(fact.minutes)
         ways = [{f"{minute // 60}:{minute % 60:02}".removesuffix(":00")} for minute in (first, (first + 720) % 1440)]

@@ -38,7 +38,7 @@ TRIES = 3
 AT_ONCE = 32
 """Number of documents, or queries, of a haystack that are processed concurrently."""
 _SAMPLES = 10
-"""Number of sample numbers that are reserved for the attempts of one `ask`."""
+"""Number of sample indices that are reserved for the attempts of one `ask`."""
 
 T = TypeVar("T")
 

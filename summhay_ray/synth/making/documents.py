@@ -23,7 +23,7 @@ from summhay_ray.synth.making.prompting import numbered
 from summhay_ray.text import plain_words, sentences
 
 REWRITES = 2
-"""Maximum number of rewrites of a document, because it is a copy or its plan is unsound."""
+"""Maximum number of rewrites of a document that is a copy or has an unsound plan."""
 LEAST_CHAPTER = 30
 """Minimum words requested for a chapter."""
 # Advice for failed documents, at the end of messages.

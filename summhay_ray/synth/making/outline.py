@@ -53,7 +53,7 @@ def half(wanted: int) -> int:
 
 
 def seeded(*parts: object) -> random.Random:
-    """Return a random generator that the parts seed, the same on every machine."""
+    """Return a random generator seeded by the parts. It is the same on every machine."""
     text = "\0".join(map(str, parts))
     return random.Random(int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16], "big"))
 
