@@ -1,4 +1,4 @@
-"""Mined insights as a haystack in the released format."""
+"""Converts mined insights to a haystack in the released format."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ def haystack_json(
     made: Mapping[str, Any],
     absent: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The haystack in the released format. `made`: how the haystack was made, for its metadata. `absent`: see
+    """Return the haystack in the released format. `made`: how the haystack was made, for its metadata. `absent`: see
     `synth.absent_subtopics`."""
     ids = [short_id(one.text) for one in mined]
     included: dict[int, list[str]] = {}
@@ -64,14 +64,14 @@ def _shown(sources: Sequence[Source], evidence: Evidence) -> dict[str, Any]:
 
 
 def short_id(text: str) -> str:
-    """The id of an insight, a subtopic or a topic, from its text."""
+    """Return the id of an insight, a subtopic or a topic, computed from its text."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
 
 
 Kept = Mapping[str, Any]
-"""An insight of a haystack's JSON."""
+"""An insight in a haystack's JSON."""
 
 
 def kept_insights(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The insights of a mined haystack by rank."""
+    """Return the insights of a mined haystack by rank."""
     return sorted((one for subtopic in raw["subtopics"] for one in subtopic["insights"]), key=lambda one: int(one["rank"]))
