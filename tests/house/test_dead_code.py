@@ -1,4 +1,4 @@
-"""No dead code: unused names are removed, unless they are a contract with outside code (`vulture_contracts.py`)."""
+"""There is no dead code. Unused names are removed, unless outside code uses them (`vulture_contracts.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ too."""
 
 
 def unused(package: Path) -> dict[str, str]:
-    """Name -> its definition, for names that nothing in the package uses. An export in an `__init__` does not count as a use."""
+    """Map each name that the package does not use to its definition. An export in an `__init__` does not count as a use."""
     found = Vulture()
     for file in sorted(package.rglob("*.py")):
         found.scan(re.sub(r"^__all__ = [\[(].*?[\])]$", "", text_of(file), flags=re.MULTILINE | re.DOTALL), filename=file)
