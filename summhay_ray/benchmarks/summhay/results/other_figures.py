@@ -191,6 +191,8 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: 
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty and label in n_queries)
+    if not names:
+        return None
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
     gold = gold_by_query(run, metadata)
     asked = shown.join(gold, on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
