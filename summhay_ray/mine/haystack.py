@@ -37,6 +37,8 @@ def haystack_json(
             "doubtful": [_shown(sources, evidence) for evidence in one.doubtful],
         }
 
+    # A sheet names a subtopic by its text: a later one with the same text is named by its query, which only it has.
+    texts = [group.text for group in grouped]
     return {
         "topic_id": short_id(topic),
         "topic": topic,
@@ -44,7 +46,7 @@ def haystack_json(
         "subtopics": [
             {
                 "subtopic_id": short_id(f"{number} {group.text}"),
-                "subtopic": group.text,
+                "subtopic": group.text if texts.index(group.text) == number else group.query,
                 "query": group.query,
                 "insights": [insight(place) for place in group.places],
             }

@@ -463,11 +463,10 @@ def _why_few(mining: Mining) -> str:
     """Explain why few statements that resemble each other became insights."""
     if not mining.n_similar:
         return ""
-    form = "notes without a subject or a verb, or are understood only with the lines before"
-    return (
-        f"{mining.n_similar} statements resemble one of another document, but {mining.n_incomplete()} of them are {form}, and "
-        f"most others say something else about the same. "
-    )
+    n = mining.n_incomplete()
+    form = f" ({n} of them without a subject or a verb, or understood only with the lines before)" if n else ""
+    similar = f"statements that resemble one of another document: {mining.n_similar}{form}"
+    return f"{similar}; most others say something else about the same. "
 
 
 def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], models: Collection[str]) -> list[str]:
@@ -484,7 +483,8 @@ def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], mo
     if copies := mining.copies:
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
-        notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
+        equal = f"{len(copies)} documents are" if len(copies) > 1 else "1 document is"
+        notes.append(f"{equal} equal to an earlier one, and equal documents count once for recurrence: {such}")
     if n_insights < FEW_INSIGHTS <= len(sources):
         few = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
         notes.append(few if "claim" in models else f"{few}. {_why_few(mining)}{MODELS}")

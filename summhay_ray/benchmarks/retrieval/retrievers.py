@@ -210,9 +210,9 @@ class Retrievers(dict[str, str | Entry]):
             return {"retriever": known, "script": script}
         return known
 
-    def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
+    def unmatched_words(self, run: RunStore, table: str, *query: str, apart: pl.DataFrame | None = None) -> list[str]:
         """Warn about retrievers that find no word of a query: they score 0 for every document. `query`: the columns of the
-        rankings' `table` that identify a query."""
+        rankings' `table` that identify a query. `apart`: queries, in these columns, that no warning counts."""
         mend = "" if self._spec.script == "auto" else f"; {MEND_SCRIPT}"
         # A stored run is read without its own code.
         built_in = [name for name, entry in self.items() if not own_code([entry])]
@@ -223,7 +223,9 @@ class Retrievers(dict[str, str | Entry]):
         pieces = [piece.group_by("retriever", *query).agg(zero) for piece in own if piece.height] if names else []
         if not pieces:
             return []
-        counts = pl.concat(pieces).group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
+        found = pl.concat(pieces)
+        found = found if apart is None else found.join(apart, on=query, how="anti")
+        counts = found.group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
         return [
             f"{retriever}: in {n_zero} of {n} queries no document has a word of the query; they rank in document order{mend}"
             for retriever, n_zero, n in counts.iter_rows()

@@ -29,7 +29,7 @@ from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
-from summhay_ray.benchmarks.summhay.results.other_figures import claims_section
+from summhay_ray.benchmarks.summhay.results.other_figures import absent_queries, claims_section
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.errors import SpecError
@@ -109,7 +109,8 @@ class Summaries(OfHaystacks[S]):
             *_unread_citations(tables.run, tables.options.compat),
         ]
         if self.grid is not None:
-            warnings += self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
+            absent = absent_queries(metadata)
+            warnings += self.grid.retrievers.unmatched_words(tables.run, "rankings", *absent.columns, apart=absent)
             warnings += retrieval.cut_warnings(tables.run)
         judge = judge_of_record(tables.run, tables.options.judge)
         compared = scores_of_record(results.scores, tables.options.judge) if tables.options.whole else None

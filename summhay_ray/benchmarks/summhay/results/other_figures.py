@@ -37,8 +37,8 @@ class Claims:
     """The figures of a run's systems, over all haystacks or in one of them."""
 
     def __init__(self, run: RunStore, absent: pl.DataFrame, supports: Sequence[RunStore], repeats: Mapping[str, int]) -> None:
-        """`absent`: see `absent_queries`. `supports`: the support runs of its summaries. `repeats`: key of a system -> how often it
-        answers each query."""
+        """`absent`: see `absent_queries`. `supports`: the support runs of its summaries. `repeats`: key of a system -> how often
+        it answers each query."""
         self._absent, self._repeats = absent, repeats
         summaries = run.table("summaries", columns=["cell_id", *PLACE, "system", "repeat"])
         answers = all_rows(run, "absent_answers") if self._absent.height else BY_NAME["absent_answers"].frame(())
@@ -190,6 +190,8 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: 
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty and label in n_queries)
+    if not names:
+        return None
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
     gold = gold_by_query(run, metadata)
     asked = shown.join(gold, on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
