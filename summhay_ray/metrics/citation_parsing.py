@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Compat = Literal["default", "release"]
-"""`release` reads and scores like the released scoring script; `default` as described in README.md."""
+"""`release` reads and scores like the released scoring script; `default` also counts the citation forms that models use."""
 
 _LONGEST = 18
 """Digits of the longest number that is read whole."""

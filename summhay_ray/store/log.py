@@ -4,7 +4,7 @@ Both are read in the same way: list the log's files, and read the new bytes of e
 S3, Google, Azure and MinIO do not), a question may be asked again.
 
 There is one durable write at a time: in a folder an append and fsync, in a bucket a create-only segment. Records that arrive
-meanwhile are written together by the next one (`llm.batching.Batched`). Every 64 segments are merged, so that a reader need
+meanwhile are written together by the next one (`loops.Batched`). Every 64 segments are merged, so that a reader need
 not read them one by one.
 """
 

@@ -220,7 +220,8 @@ class RayExecution:
         ray.get(self._ledger.finish.remote())
         counts = item_counts(self._work.run.at(checked=False), self._work.n_items)
         if counts["done"] + counts["failed"] < counts["total"]:
-            status = "budget" if over_budget else "limited"
+            waits = self._work.run.batches.all(only_open=True)
+            status = "waiting" if waits else "budget" if over_budget else "limited"
         else:
             status = "partial" if counts["failed"] else "done"
         self._metrics.end(status, counts["done"], counts["failed"])
