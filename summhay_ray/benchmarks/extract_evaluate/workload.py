@@ -378,7 +378,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
 
 
 def _shown_to(items: Sequence[benchmark.Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:
-    """Return item id -> the numbers of the sentences that the rater sees. Full documents are left out."""
+    """Map each item id to the numbers of the sentences that the rater sees. Full documents are left out."""
     return {item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made}
 
 

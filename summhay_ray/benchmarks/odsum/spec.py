@@ -55,9 +55,9 @@ class GevalSpec(Strict):
 
     @model_validator(mode="after")
     def _samples_differ(self) -> GevalSpec:
-        if self.samples > 1 and any(one.temperature == 0 for one in self.geval.asked):
+        if self.samples > 1 and any(one.temperature == 0 for one in self.geval.rating_models):
             raise ValueError("geval: samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
-        if any(one.answers is not None for one in self.geval.asked):
+        if any(one.answers is not None for one in self.geval.rating_models):
             raise ValueError("geval: a file of answers holds one text for each query, and a rater gives several; name a model")
         if len(set(self.criteria)) < len(self.criteria):
             raise ValueError("criteria: one is listed twice; remove it")
@@ -147,4 +147,4 @@ class OdsumSpec(OfWordsSpec):
         return self
 
     def raters(self) -> Sequence[ModelSpec]:
-        return [rater for geval in self.gevals.values() for rater in geval.geval.asked]
+        return [rater for geval in self.gevals.values() for rater in geval.geval.rating_models]

@@ -262,7 +262,7 @@ def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
     budget = (
         ""
         if token_budget is None or textless
-        else f" In the rows at the budget, the documents that fit into {token_budget:,} tokens."
+        else f" Rows at the budget cover the documents that fit into {token_budget:,} tokens."
     )
     return Section(
         "Retrieval",

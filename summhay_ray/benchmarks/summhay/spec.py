@@ -169,7 +169,7 @@ class CitingSpec(SummarizerSpec):
 
 
 def _citing(value: Any) -> Any:
-    """Name an entry whose citations are repaired accordingly, unless it has a name."""
+    """Give an entry whose citations are repaired a name that says so, unless it has a name."""
     entry = summarizer_entry(value)
     if isinstance(entry, Mapping) and entry.get("recite") and isinstance(model := entry.get("model"), str):
         return {"name": f"{model}+recite", **entry}
