@@ -55,7 +55,7 @@ class EthicModel(ModelSpec):
 
     max_tokens: int = Field(default=4096, ge=1, description="longest answer, in tokens")
     tasks: list[Task] | None = Field(
-        default=None, description="its tasks; null: all, for key-free models those that they can answer"
+        default=None, description="its tasks; null: all (for offline models, those that they can answer)"
     )
     context: ContextSpec = Field(default=ContextSpec(), description="the part of a context that the model sees")
     tokenizer: str | None = Field(default=None, description="path of its tokenizer.json, from the spec's folder; null: cl100k")

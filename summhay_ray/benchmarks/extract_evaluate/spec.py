@@ -102,7 +102,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
         min_length=1, description="files of summaries with sources and human scores, relative to the spec; or sample/pairs"
     )
     criteria: list[CriterionEntry] = Field(
-        default=[CriterionSpec(name="faithfulness")], min_length=1, description="what is rated"
+        default=[CriterionSpec(name="faithfulness")], min_length=1, description="the criteria of the ratings"
     )
     methods: list[str] = Field(
         default=["lead", "rouge-1", "rouge-2", "rouge-1+2"], description="extraction methods; or module:Class"

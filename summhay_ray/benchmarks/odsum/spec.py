@@ -22,7 +22,7 @@ class RougeSpec(Strict):
     """F1 of ROUGE-1, -2, -L and -Lsum."""
 
     rouge: Over = Field(
-        default="best", description="over several references: the best for each ROUGE type, as in the release, or the mean"
+        default="best", description="with several references: the best for each ROUGE type, as in the release, or the mean"
     )
 
 
@@ -47,9 +47,9 @@ class GevalSpec(Strict):
     logprobs: int | None = Field(
         default=None, ge=1, le=20, description="weigh the scale by this many top log probabilities instead of sampling"
     )
-    over: Over = Field(default="best", description="over several references: the best for each query and criterion, or the mean")
+    over: Over = Field(default="best", description="with several references: the best for each query and criterion, or the mean")
     criteria: list[Literal["consistency", "relevance"]] = Field(
-        default=["consistency", "relevance"], min_length=1, description="what is rated"
+        default=["consistency", "relevance"], min_length=1, description="the criteria of the ratings"
     )
     extract: ExtractSpec | None = Field(default=None, description="shorten each reference to an extract before rating")
 

@@ -53,7 +53,7 @@ class JudgeSpec(ModelSpec):
     answers: NoAnswers = Field(default=None, exclude=True)
 
     strategy: str = Field(
-        default="per_insight", description="the way to ask the model; or module:Class; default for offline/judge: per_summary"
+        default="per_insight", description="how to ask the model; or module:Class; default for offline/judge: per_summary"
     )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
     repeats: int = Field(
