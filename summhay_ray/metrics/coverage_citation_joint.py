@@ -104,7 +104,7 @@ def bullet_index(bullet_id: str, compat: Compat) -> int | None:
     """Return the index of the bullet that a judge names: from 0, or negative as in a Python list. None if the id is unusable."""
     if compat == "release":
         return _released_index(bullet_id)
-    # The JSON must be an integer of at least 1, or a string of its digits.
+    # The JSON must be an integer of at least 1, written as a number or as a string of digits.
     value = _json(bullet_id)
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) <= _SHOWN:
         value = int(value)

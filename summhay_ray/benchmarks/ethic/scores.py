@@ -272,9 +272,9 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) 
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) -> pl.DataFrame:
-    """Return Summarizing by judge, model and domain: the mean rating per criterion; `outside`, the probability mass outside
-    the scale; `missing`, the share of sections without a summary; and `copied`, the ratio of summary to section length. Near
-    1 it is a copy, which no criterion penalizes. `n`: answers. `samples`: see `sample_counts`."""
+    """Return the figures of Summarizing by judge, model and domain: the mean rating per criterion; `outside`, the probability
+    mass outside the scale; `missing`, the share of sections without a summary; and `copied`, the ratio of summary to section
+    length. A ratio near 1 shows a copy, which no criterion penalizes. `n`: answers. `samples`: see `sample_counts`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(
