@@ -343,7 +343,7 @@ def service_of(entry: str | Entry) -> ModelSpec | None:
 
 
 def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
-    """Return model name -> how to call it, for all models at services. Raises ValueError if one model has two different
+    """Map the name of each model at a service to the way to call it. Raises ValueError if one model has two different
     settings."""
     by_model: dict[str, ModelSpec] = {}
     for service in map(service_of, every(entries)):
@@ -365,7 +365,7 @@ def check_retrievers(entries: Sequence[str | Entry]) -> None:
 
 
 @contextlib.contextmanager
-def naming(index: int) -> Iterator[None]:
+def located_errors(index: int) -> Iterator[None]:
     """Turn user errors into SpecErrors that give the retriever's location in the spec."""
     try:
         yield
@@ -380,7 +380,7 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
         return spec
     resolved = []
     for index, entry in enumerate(spec.retrievers):  # type: ignore[attr-defined]
-        with naming(index):
+        with located_errors(index):
             resolved.append(retriever := resolve_folder(entry, inputs.folder))
             for part in every([retriever]):
                 if isinstance(part, ModelEntry) and service_of(part) is None:
