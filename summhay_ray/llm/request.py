@@ -133,7 +133,7 @@ RESERVED = frozenset(
 """Parameters that only the gateway may set. A spec with them could change a call so that its log, limits and price would be
 wrong."""
 QUERY_FIELD = "query_field"
-"""Sampling parameter of a search with the name of the body's field for the query. It is not sent itself."""
+"""Sampling parameter of a search that names the body's field for the query. The parameter itself is not sent."""
 REVISION = "revision"
 """Sampling parameter with the model's revision in the spec. It is part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
