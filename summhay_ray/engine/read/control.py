@@ -101,7 +101,7 @@ class ReleaseResult:
 
 
 def release(run: storage.RunStore) -> ReleaseResult:
-    """Release the run's uncertain money. Raises UserError while the run is running; StoreError, OSError."""
+    """Release the run's uncertain money. Raises StoreError, OSError, or UserError while the run is running."""
     files = run.store.files
     for driver in storage.running_drivers(files, run.run_id):
         raise UserError(f"run {run.run_id} is running ({driver}); release its money when it has ended")
