@@ -54,7 +54,7 @@ class Route:
 
 @dataclass(slots=True)
 class Wire:
-    """The progress of an attempt, which its transport records. So an error can be judged by when it happened, not by its
+    """The progress of an attempt, as its transport records it. So an error can be judged by when it happened, not by its
     class."""
 
     route: Route | None = None

@@ -63,7 +63,7 @@ def micros_of(
 
 
 def short_prefix(settings: ModelSettings, tokens: int) -> str:
-    """Return the warning that the shared prefix of a model's prompts, which has `tokens` tokens, is too short for the provider's
+    """Return the warning that a model's prompts share a prefix of `tokens` tokens, which is too short for the provider's
     cache."""
     return (
         f"{settings.model}: its prompts share a prefix of at most {tokens:,} tokens, but its provider caches only prefixes of at "

@@ -64,7 +64,7 @@ class Account:
         self._earlier = dict(money.calls)
         """The calls of earlier sessions that are included in `uncertain`. A later session may find their answers in the log."""
         self._wanted: dict[str, tuple[Purpose, int]] = {}
-        """The calls that wait for the next record, which `want` has added."""
+        """The calls that `want` has added, and that wait for the next record."""
         self._listed: dict[str, tuple[Purpose, int]] = {}
         """The calls that the newest durable record lists and that are not granted yet."""
         self._promised: dict[str, tuple[Purpose, int]] = {}

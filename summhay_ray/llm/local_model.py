@@ -42,7 +42,7 @@ class LocalModel(Protocol):
 
 @dataclass(frozen=True)
 class Generation:
-    """A batch of requests, whose answers a model generates token by token."""
+    """A batch of requests. A model generates their answers token by token."""
 
     requests: Sequence[Request]
     answered: Callable[[int, str], None]

@@ -62,7 +62,7 @@ class ModelQueue:
     sending_of: Counter[str] = field(default_factory=Counter)
     """Worker -> the number of slots of its calls."""
     n_sending: int = 0
-    """The sum of `sending_of`."""
+    """The sum of the values of `sending_of`."""
     n_lent: int = 0
     """The part of `n_sending` that belongs to silent workers."""
     unsettled: int = 0
@@ -171,7 +171,7 @@ class ModelQueue:
         return worker, next(stage for stage in self.queues[worker] if (worker, stage) not in self._aside)
 
     def remove_first(self, place: Place) -> None:
-        """Remove the first claim of a place, which was answered. Its stage and its worker move to the end."""
+        """Remove the first claim of a place, because it was answered. Its stage and its worker move to the end."""
         worker, stage = place
         claims = self.queues[worker].pop(stage)
         claims.popleft()
@@ -194,7 +194,8 @@ class ModelQueue:
         self.sort_in(place[0])
 
     def wake(self, wait: Wait) -> None:
-        """Make the places ready that wait for this event, which has happened. Places whose claims a record lists come first."""
+        """Called when this event has happened: make the places that wait for it ready. Places whose claims a record lists come
+        first."""
         for place in self._waits.pop(wait, ()):
             del self._aside[place]
             if wait == "record":

@@ -364,7 +364,7 @@ class Request:
 
     @property
     def key(self) -> str:
-        """sha256 (hex) of the canonical JSON of the fields, which is the same on every machine. Computed once."""
+        """sha256 (hex) of the canonical JSON of the fields. It is the same on every machine, and computed once."""
         if not self._key:
             # Include `n` and `logprobs` only if they are set, so that keys from before these fields existed stay valid.
             fields = {name: encoded(value) for name, value in self._wanted.items()}

@@ -43,7 +43,7 @@ def load_litellm() -> Any:
     async def nothing(*_: Any, **__: Any) -> None:
         return None
 
-    # Switch off litellm's pricing and logging of each call, which take a fifth of its time, since we have our own.
+    # Switch off litellm's pricing and logging of each call. They take a fifth of the call's time, and we have our own.
     for name, instead in (("response_cost_calculator", lambda *_, **__: None), ("async_success_handler", nothing)):
         # Without these methods, other versions of litellm are only slower.
         if hasattr(Logging, name):

@@ -36,8 +36,7 @@ ANSWER = "answer"
 INDEX = "index"
 """The kind of the first line of a merged object."""
 DELETED = "deleted/"
-"""Replaces the beginning of a deleted answer's key, whose length does not change. No request has a key that begins in this
-way."""
+"""Replaces as many characters at the beginning of a deleted answer's key. No request has a key that begins in this way."""
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))

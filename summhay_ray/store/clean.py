@@ -25,7 +25,7 @@ from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.records import Chain
 
 RETENTION_S = 24 * 3600.0
-"""Seconds for which replaced files are kept, which is longer than any reader needs."""
+"""Seconds for which replaced files are kept: longer than any reader needs them."""
 DAILY_S = 5.0
 """Maximum duration of the daily cleaning at the end of a run. In a store with very many runs, only a random part of them is
 checked."""

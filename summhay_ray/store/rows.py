@@ -59,7 +59,8 @@ class Reader:
 
     @functools.cached_property
     def units(self) -> Units:
-        """The units of all parts. If a unit occurs twice, a success is preferred to a failure, and then the last part is used."""
+        """The units of all parts. If a unit occurs twice, a success is preferred to a failure, and a later part to an earlier
+        one."""
         lists = []
         for place, parts in enumerate(self.parts):
             starts = {table + ROWS: self._starts(table)[place] for table in self.tables if table in parts.tables}
@@ -145,7 +146,7 @@ class Reader:
         count, name, starts = 1 + n_bytes // TOGETHER, columns.key[0], list[Any]()
         with self._open(table) as streams:
             if count > 1:
-                # Divide the keys into ranges with similar numbers of rows, which are small enough for memory.
+                # Divide the keys into ranges that have similar numbers of rows and fit into memory.
                 ordered = [_scan(stream).select([name]).collect()[name].gather_every(_NTH) for _, stream in streams]
                 sample = pl.concat(ordered).sort()
                 starts = [sample[len(sample) * piece // count] for piece in range(1, count)]

@@ -141,7 +141,7 @@ class Pools:
     _first: Collection[str] = field(default=(), init=False)
 
     def feeds(self, left: Left, first: Collection[str]) -> list[AsyncGenerator[Left, None]]:
-        """Return pipelines for all remaining items, which run in parallel. They yield the items that the workers must answer.
+        """Return pipelines for all remaining items. They run in parallel, and yield the items that the workers must answer.
 
         `first`: the sources of `first_readers`. The pipelines raise RayError.
         """

@@ -111,7 +111,7 @@ def release(run: storage.RunStore) -> ReleaseResult:
         records, index = run.money, run.log()
         money = storage.Money.of(records.take_over(session.number), run.run_id, index)
         if any(money.uncertain.values()):
-            # Keep the reservations of batches, whose outcome will be known later.
+            # Keep the reservations of batches, since their outcome will be known later.
             batches = {key: call for key, call in money.calls.items() if storage.is_batch(key)}
             ceiling = money.spent + money.reserved
             records.append(storage.MoneyRecord(session.number, True, money.spent, money.charged, calls=batches, ceiling=ceiling))
