@@ -484,7 +484,7 @@ class _Start:
 
         The plan describes the run before this start. So the calls of this start do not count as answered.
         """
-        # Without any handler, Python would print the warnings of its loggers.
+        # Without any handler, Python itself would print this package's log warnings.
         if not LOG.hasHandlers():
             LOG.addHandler(logging.NullHandler())
         address = self.options.get("address")

@@ -55,7 +55,7 @@ class Workers:
         self._preparing: Counter[tuple[Kind, int]] = Counter()
         self._pending = Pending()
         self._lost: set[tuple[Kind, int]] = set()
-        """Workers whose heartbeats the ledger misses. They get no items until they are back."""
+        """Workers from which the ledger gets no heartbeats. They get no items until they are back."""
 
     def __getitem__(self, place: tuple[Kind, int]) -> Any:
         kind, seat = place
