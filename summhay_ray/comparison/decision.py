@@ -86,7 +86,8 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
         if not pair["differs"] and pair["queries_needed"] and (between is None or {pair["a"], pair["b"]} == {*between})
     ]
     more = min(needed, default=None)
-    if evidence.limits and evidence.n_queries >= FEWEST_UNITS:
+    compared = len(own) == math.comb(len(usable), 2)
+    if (evidence.limits or not compared) and evidence.n_queries >= FEWEST_UNITS:
         more = None  # Other limits must be fixed first: more queries would not help.
     elif evidence.n_queries < FEWEST_UNITS:
         more = max(more or 0, FEWEST_UNITS - evidence.n_queries)

@@ -62,7 +62,8 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
     if bias is None or score.coverage is None:
         return score
     coverage = _within(score.coverage - bias.mean)
-    share = coverage / score.coverage if score.coverage else 0.0
+    # Without any coverage, joint is 0 at any scale, and its interval remains.
+    share = coverage / score.coverage if score.coverage else 1.0
     joint = None if score.joint is None else _within(score.joint * share)
     intervals, reasons = dict(score.ci), dict(score.ci_reasons)
     reasons |= {f"{figure}_corrected": reasons[figure] for figure in ("coverage", "joint") if figure in reasons}

@@ -465,7 +465,7 @@ def _why_few(mining: Mining) -> str:
         return ""
     n = mining.n_incomplete()
     form = f" ({n} of them without a subject or a verb, or understood only with the lines before)" if n else ""
-    similar = f"statements that resemble one of another document: {mining.n_similar}{form}"
+    similar = f"Statements that resemble one of another document: {mining.n_similar}{form}"
     return f"{similar}; most others say something else about the same. "
 
 
