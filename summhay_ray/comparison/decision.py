@@ -149,7 +149,8 @@ def _reasons(
     if not usable:
         return [f"every system lacks more than a tenth of its {evidence.counted}"]
     if n_usable == 1:
-        lacking = "the others lack more than a tenth" if len(standings) > 1 else "there is no other"
+        silent = any(one["rank"] is None for one in standings)
+        lacking = f"the others lack more than a tenth of their {evidence.counted}" if silent else "there is no other"
         return [f"only {usable[0]['label']} could be compared: {lacking}"]
     if n_pairs < math.comb(n_usable, 2):
         return [f"only {n_pairs:,} of {math.comb(n_usable, 2):,} pairs of these systems are compared"]

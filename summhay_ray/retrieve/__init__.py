@@ -1,6 +1,6 @@
-"""Retrievers: rank the documents of a corpus for queries.
+"""Retrievers, which rank the documents of a corpus for queries.
 
-A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. `make` makes a retriever by its
+A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. `make` creates a retriever by its
 name; the classes can also be constructed directly. Then call `rankings`, or await `rank_all` if the models are remote services.
 """
 
@@ -85,9 +85,9 @@ __all__ = [
 
 
 def make(name: str, seed: int) -> Any:
-    """The retriever that a spec names: `bm25`, `released/vector` (with an argument), `my_package.my_module:MyRetriever`: a
-    `Retriever`, `BatchRetriever` or `ModelRetriever`. Raises UnknownName for an unknown name, an unexpected argument or a missing
-    one."""
+    """Create the retriever that a spec names: `bm25`, `released/vector` (with an argument), or
+    `my_package.my_module:MyRetriever`. The result is a `Retriever`, `BatchRetriever` or `ModelRetriever`. Raise UnknownName for
+    an unknown name, and for an unexpected or missing argument."""
     head, slash, argument = name.partition("/")
     if slash and not argument:
         raise plugins.UnknownName(f"retriever {name!r} ends in a slash; add the argument after it, or remove the slash")
@@ -115,5 +115,5 @@ def make(name: str, seed: int) -> Any:
 
 
 def known() -> list[str]:
-    """The names of the built-in retrievers, sorted. `released` needs an argument: `released/NAME`."""
+    """Return the names of the built-in retrievers, sorted. `released` needs an argument: `released/NAME`."""
     return sorted(plugins.discover(sys.modules[__name__]))

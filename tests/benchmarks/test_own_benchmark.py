@@ -208,7 +208,7 @@ def test_its_scores_count_what_failed_as_expected(place: Place, capsys: pytest.C
     assert ["openai/keen", "0.3", "100.0 [too few]", "3/3"] in rows and ["openai/vague", "0.3", "-", "0/3"] in rows
     assert "* fewer" in shown and shown.startswith("Decision by found")
     text = markdown(result.sections)
-    assert text.startswith("## The needle is found\n\nBy where it stands") and "## Quoted word for word, of those found" in text
+    assert text.startswith("## The needle is found\n\nBy position") and "## Quoted word for word, if found" in text
     assert "| openai/keen | 0.3 | 100.0 [too few] | 3/3 |" in text and "| openai/vague | 0.3 | - | 0/3 |" in text
     assert summhay_ray.score(result.run, store).scores["by_depth"].equals(result.scores["by_depth"])
 

@@ -56,6 +56,8 @@ def test_the_cheapest_of_those_that_may_be_the_best_is_used_where_costs_are_know
 def test_a_system_that_sees_the_gold_is_no_choice() -> None:
     found = decided({"best": BEST, "close": CLOSE, "worse": WORSE}, ceilings=["best"])
     assert found.use == "close" and found.text.endswith("Not considered: 1 system that sees the gold documents.")
+    alone = decided({"best": BEST, "gold": BEST}, ceilings=["gold"])
+    assert alone.reasons == ["only best could be compared: there is no other"]
     # Without any other system, these are compared.
     assert decided({"best": BEST, "worse": WORSE}, ceilings=["best", "worse"]).use == "best"
 
@@ -66,7 +68,11 @@ def test_a_system_that_sees_the_gold_is_no_choice() -> None:
         ({"best": BEST[:4], "worse": WORSE[:4]}, "4 queries are too few to name a system", 2),
         ({"best": BEST, "close": CLOSE}, "neither of the 2 systems is shown to be better than the other", None),
         ({"best": BEST, "close": BEST}, "neither of the 2 systems is shown to be better than the other", 0),
-        ({"best": BEST, "few": [*WORSE[:10], None, None]}, "only best could be compared: the others lack more than a tenth", 0),
+        (
+            {"best": BEST, "few": [*WORSE[:10], None, None]},
+            "only best could be compared: the others lack more than a tenth of their answers",
+            0,
+        ),
         (
             {"few": [*BEST[:10], None, None], "one": [None, None, *BEST[2:]]},
             "every system lacks more than a tenth of its answers",

@@ -119,7 +119,7 @@ def test_chunks_are_combined_as_the_entry_says(embedder: Path, combine: str, sim
     model = load_encoder(Encoding(str(embedder)), "cpu")
     asked = model.encode(["query ripe plums"]).values[0].astype(float)
     for number, document in enumerate(documents, start=1):
-        pieces = Chunks(2, 1).of(document)
+        pieces = Chunks(2, 1).split(document)
         held = np.stack([model.encode([f"passage {piece}"]).values[0] for piece, _ in pieces]).astype(float)
         weights = np.array([n if combine == "weighted" else 1 for _, n in pieces], dtype=float)
         each = held if combine == "max" else [(held * weights[:, None]).sum(0) / weights.sum()]
@@ -130,10 +130,10 @@ def test_chunks_are_combined_as_the_entry_says(embedder: Path, combine: str, sim
 
 def test_pieces_overlap_and_lose_no_letter() -> None:
     text = "one two three four five 🍐🍎 six"
-    pieces = [piece for piece, _ in Chunks(4, 2).of(text)]
+    pieces = [piece for piece, _ in Chunks(4, 2).split(text)]
     assert len(pieces) > 3 and pieces[0].startswith("one two") and pieces[-1].endswith("six")
-    assert "".join(piece for piece, _ in Chunks(3).of(text)) == text
-    assert Chunks(3).of("") == [("", 1)]
+    assert "".join(piece for piece, _ in Chunks(3).split(text)) == text
+    assert Chunks(3).split("") == [("", 1)]
 
 
 @pytest.mark.parametrize("name", ["no-such/model-at-all", "sentence-transformers/all-mpnet-base-v3"])

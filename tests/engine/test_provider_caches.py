@@ -75,7 +75,7 @@ def test_a_ranking_is_not_shared(tmp_path: Path) -> None:
 
 def test_the_plan_warns_of_a_beginning_that_is_too_short_for_the_cache(tmp_path: Path) -> None:
     asked = spec("http://127.0.0.1:1", judge={"model": "anthropic/claude-haiku-4-5"})
-    (warning,) = [line for line in api.plan(asked, str(tmp_path)).warnings if "caches none below 4,096" in line]
+    (warning,) = [line for line in api.plan(asked, str(tmp_path)).warnings if "caches only prefixes of at least 4,096" in line]
     assert warning.startswith("anthropic/claude-haiku-4-5: ")
 
 

@@ -92,7 +92,7 @@ def test_without_credentials_here_the_files_go_with_the_job(
     assert sorted(server.files) == [package.SPEC, "topic0.json", "topic1.json", "topic2.json"]
     assert "no credentials for the store here" in job.notes[0] and "none are sent" in job.notes[0]
     monkeypatch.setattr(package, "MOST_BYTES", 100)
-    with pytest.raises(package.UserError, match="give an s3:// store that can be reached from here, "):
+    with pytest.raises(package.UserError, match="give an s3:// store that this machine can reach, "):
         api.submit(spec, URL, s3_bucket.uri("other"))
 
 

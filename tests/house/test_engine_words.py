@@ -31,8 +31,7 @@ KEPT = {
 
 
 def words(source: str) -> set[str]:
-    """The benchmarks' words in a module's names, texts and comments. `summhay` is allowed: it names the command and the
-    package."""
+    """The benchmarks' words in a module's names, texts and comments. `summhay` is allowed, as the name of command and package."""
     kinds = {tokenize.NAME, tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     found = {part.lower() for token in tokens if token.type in kinds for part in _PARTS.findall(token.string)}

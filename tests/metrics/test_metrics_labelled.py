@@ -62,8 +62,7 @@ def test_without_a_raw_interval_there_is_none_and_the_reason() -> None:
 
 
 def test_labels_that_all_agree_at_the_floor_leave_an_interval() -> None:
-    """All ten are not covered, by the judge and by people. The Clopper-Pearson interval of 0 of 10 ends at 1 - 0.025 ** (1 /
-    10)."""
+    """Judge and people find none of ten covered. The Clopper-Pearson interval of 0 of 10 ends at 1 - 0.025 ** (1 / 10)."""
     found = corrected_mean(0.0, [LabelledScore(0.0, 0.0)] * 10, 200)
     assert found is not None and (found.low, found.high) == pytest.approx((0.0, 1 - 0.025**0.1))
 

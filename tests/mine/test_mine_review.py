@@ -9,6 +9,7 @@ import functools
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,17 @@ def test_a_sheet_that_lacks_rows_or_columns_is_refused(tmp_path: Path) -> None:
         write_cells(tmp_path / f"{number}.csv", columns, given_rows)
         with pytest.raises(UserError, match=said):
             after(tmp_path / f"{number}.csv")
+
+
+def test_subtopics_that_would_have_one_name_stay_two(tmp_path: Path) -> None:
+    sources, _ = read_folder(TICKETS)
+    found, _ = mine(sources, 3)
+    grouped = [replace(one, text="the backup") for one in group_insights([one.text for one in found], "tickets")]
+    raw = json.loads(json.dumps(haystack_json(sources, found, grouped, "tickets", {"run": "m0"})))
+    assert len({part["subtopic"] for part in raw["subtopics"]}) == len(grouped)
+    write_cells(tmp_path / "s.csv", COLUMNS, review_rows(raw, [], STATE))
+    _, rows = read_cells(tmp_path / "s.csv")
+    assert decided(rows, raw, [], STATE, "s.csv") == []
 
 
 def test_subtopics_are_renamed_split_and_joined_and_insights_added(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_law_that_is_broken_once_is_broken(capsys: pytest.CaptureFixture[str])
     for held in (True, False, True):
         found.law("bill <= budget", held)
     found.law("all is done", True)
-    assert found.tell() == 1
+    assert found.print_found() == 1
     assert capsys.readouterr().out.splitlines() == [
         "trial  bill  exit",
         "    1  0.25     0",
@@ -65,7 +65,7 @@ def test_calls_at_once_by_hand() -> None:
     [
         (lost_nodes, ["nodes", "cluster", "driver", "kills", "frozen"]),
         (far_stores, ["puts", "far", "restart", "outage"]),
-        (work_left, ["told"]),
+        (work_left, ["reported"]),
     ],
 )
 def test_every_law_has_sizes_of_its_own(script: Any, laws: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Evaluate one of the scripts' metrics on one input as JSON, to check reference cases."""
+"""Evaluate one metric of the authors' scripts on one JSON input, to check reference cases."""
 
 import math
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ METRICS = (
 
 
 def evaluate(metric: str, input: Mapping[str, Any], compat: Literal["release"] = "release") -> Mapping[str, Any]:
-    """The result of one of `METRICS` on an input, by the authors' scripts, as JSON: NaN and infinities are strings; `{"error":
-    NAME}` if the metric raises. Raises KeyError for any other metric or `compat`."""
+    """Compute one of `METRICS` on an input as the authors' scripts do. The result is JSON: NaN and infinities are strings; if
+    the metric raises, it is `{"error": NAME}`. Raises KeyError for any other metric or `compat`."""
     if metric not in METRICS or compat != "release":
         raise KeyError(metric, compat)
     try:

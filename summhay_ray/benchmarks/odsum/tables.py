@@ -11,7 +11,7 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A searched document."""
+    """A document that retrieval searches."""
 
     document_id: Annotated[str, "identifier, unique within the collection"]
     number: Annotated[int, "position in the collection, from 1; breaks ties in rankings"]

@@ -1,4 +1,4 @@
-"""Shared parts of benchmarks with retrievers: the entries of a spec, the measures of rankings, and retrieval-only runs.
+"""Shared parts of benchmarks with retrievers: entries of a spec, measures of rankings, and runs that only retrieve.
 
 A benchmark uses `RetrieverEntry` as the type of its spec's `retrievers`, builds a `retrieve.Corpus` from its documents and
 queries, and offers `summhay retrieve` through a subclass of `Retrieving`.

@@ -8,12 +8,12 @@ from summhay_ray.benchmark import Table
 
 @dataclass(frozen=True, slots=True)
 class SupportRow:
-    """A bullet with a document that it cites, or that supports it: does the document support it?"""
+    """A bullet and a document that it cites, or that supports it, with the judge's opinion on this support."""
 
     haystack_id: Annotated[str, "the documents that the answer is about: the haystack, or the folder's name"]
     query_id: Annotated[str, "the query; in a haystack, the subtopic's id"]
     system: Annotated[str, "who answered: the system's key, with `#N` for a repeat"]
-    bullet: Annotated[int, "number of the bullet, from 1, as judgments count"]
+    bullet: Annotated[int, "number of the bullet, from 1, as in judgments"]
     document_id: Annotated[str, "the document"]
     cited: Annotated[bool, "whether the bullet cites the document"]
     value: Annotated[float | None, "confidence in the support of the bullet, 0 to 1; supported from 0.5 on; null: not judged"]

@@ -68,17 +68,19 @@ const file = (figure, name, picture) => {
   image.src = `data:image/svg+xml,${encodeURIComponent(text)}`;
 };
 const MOST_NAMES = 40;
+// Scaled even if each name is a colour for Plot, as `none` and `red` are.
+const coloured = { value: "s", scale: "color" }, shaped = { value: "s", scale: "symbol" };
 const MARKS = {
   forest: (points, { tip }) => [Plot.ruleX([0]), Plot.ruleY(points, { y: "y", x1: "low", x2: "high", stroke: "c", strokeWidth: 2 }), Plot.dot(points, { x: "x", y: "y", fill: "c", r: 4, ...tip })],
-  bar: (points, { tip, series }) => [Plot.ruleX([0]), ...(series > 1 ? [Plot.dot(points, { x: "y", y: "x", stroke: "s", symbol: "s", ...tip })] : [Plot.barX(points, { x: "y", y: "x", fill: COLOURS[0], ...tip }), Plot.ruleY(points.filter((one) => one.low !== null && one.high !== null), { y: "x", x1: "low", x2: "high" })])],
-  line: (points, { tip }) => [Plot.ruleY([0]), Plot.line(points, { x: "x", y: "y", stroke: "s" }), Plot.ruleX(points.filter((one) => one.low !== null && one.high !== null), { x: "x", y1: "low", y2: "high", stroke: "s" }), Plot.dot(points, { x: "x", y: "y", stroke: "s", symbol: "s", ...tip })],
+  bar: (points, { tip, series }) => [Plot.ruleX([0]), ...(series > 1 ? [Plot.dot(points, { x: "y", y: "x", stroke: coloured, symbol: shaped, ...tip })] : [Plot.barX(points, { x: "y", y: "x", fill: COLOURS[0], ...tip }), Plot.ruleY(points.filter((one) => one.low !== null && one.high !== null), { y: "x", x1: "low", x2: "high" })])],
+  line: (points, { tip }) => [Plot.ruleY([0]), Plot.line(points, { x: "x", y: "y", stroke: coloured }), Plot.ruleX(points.filter((one) => one.low !== null && one.high !== null), { x: "x", y1: "low", y2: "high", stroke: coloured }), Plot.dot(points, { x: "x", y: "y", stroke: coloured, symbol: shaped, ...tip })],
   scatter: (points, { tip, front }) => {
     const line = []; // systems that no other beats in both
     for (const one of [...points].sort((a, b) => a.x - b.x || b.y - a.y)) if (!one.lacks && (!line.length || one.y > line.at(-1).y)) line.push(one);
-    return [...(front ? [Plot.line(line, { x: "x", y: "y", curve: "step-after", strokeOpacity: 0.6 })] : []), Plot.dot(points, { x: "x", y: "y", stroke: "s", symbol: "s", r: 4.5, ...tip })];
+    return [...(front ? [Plot.line(line, { x: "x", y: "y", curve: "step-after", strokeOpacity: 0.6 })] : []), Plot.dot(points, { x: "x", y: "y", stroke: coloured, symbol: shaped, r: 4.5, ...tip })];
   },
-  matrix: (points, { tip }) => [Plot.cell(points, { x: "x", y: "y", fill: "s", ...tip }), Plot.dot(points.filter((one) => one.sure), { x: "x", y: "y", r: 2, fill: "black" })],
-  dumbbell: (points, { tip }) => [Plot.ruleY(points, { y: "y", x1: "a", x2: "b", strokeWidth: 2, strokeOpacity: 0.4 }), Plot.dot(points.flatMap((one) => [{ ...one, x: one.a, s: one.a_name }, { ...one, x: one.b, s: one.b_name }]), { x: "x", y: "y", fill: "s", r: 5, ...tip })],
+  matrix: (points, { tip }) => [Plot.cell(points, { x: "x", y: "y", fill: coloured, ...tip }), Plot.dot(points.filter((one) => one.sure), { x: "x", y: "y", r: 2, fill: "black" })],
+  dumbbell: (points, { tip }) => [Plot.ruleY(points, { y: "y", x1: "a", x2: "b", strokeWidth: 2, strokeOpacity: 0.4 }), Plot.dot(points.flatMap((one) => [{ ...one, x: one.a, s: one.a_name }, { ...one, x: one.b, s: one.b_name }]), { x: "x", y: "y", fill: coloured, r: 5, ...tip })],
 };
 const chart = (box, name, one, act) => {
   const places = ["forest", "dumbbell", "matrix"].includes(one.kind) ? "y" : "x", named = one.kind === "bar" || places === "y" ? [...new Set(one.points.map((point) => String(point[places])))].slice(0, MOST_NAMES) : null;
@@ -153,7 +155,7 @@ const fill = (section) => {
   if (drawn) chart(box, name, drawn);
   if (table) {
     const rows = table.rows.map((texts, place) => ({ texts, values: table.values[place], link: table.links[place] })), last = table.heads.length - 1;
-    grid(box, name, table.heads.map((head, place) => ({ name: head, figure: rows.some((row) => typeof row.values[place] === "number"), text: (row) => row.texts[place], value: (row) => row.values[place] ?? row.texts[place], cls: "text-cell", least: /^rank\b/i.test(head),
+    grid(box, name, table.heads.map((head, place) => ({ name: head, figure: rows.some((row) => typeof row.values[place] === "number"), text: (row) => row.texts[place], value: (row) => row.values[place] ?? row.texts[place], cls: rows.some((row) => row.texts[place].length > 80) ? "text-cell long" : "text-cell", least: /^rank\b/i.test(head),
       node: place === last && rows.some((row) => row.link) ? (row) => [row.link ? make("a", { href: row.link, "aria-label": `${row.texts[place]} samples of ${row.texts[0]}` }, row.texts[place]) : row.texts[place]] : undefined })), rows);
     if (table.cut) box.append(make("p", { class: "small" }, `The first ${rows.length.toLocaleString("en")} of ${table.cut.toLocaleString("en")} rows; --format csv writes all.`));
   }

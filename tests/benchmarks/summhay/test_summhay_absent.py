@@ -106,6 +106,17 @@ def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other_and_a_missi
     assert "| oracle + stack |" in text[text.index("Claims without ground, judged by offline/judge") :]
 
 
+def test_a_decision_says_who_invents_and_no_retriever_is_blamed_for_such_queries(ran: Ran, tmp_path: Path) -> None:
+    compared = api.compare_systems(ran.found.run, store=ran.store)
+    [said] = [line for line in compared.decision.limits if line.startswith("invented answers")]
+    assert "oracle + stack gives most (50 %)" in said
+    assert not any(line.startswith("invented") for line in api.compare_systems(ran.without.run, store=ran.store).decision.limits)
+    nothing = {**ABSENT, "query": "Zyx?", "subtopic": "zyx"}
+    spec = spec_of(tmp_path, {**sample(), "subtopics": [*sample()["subtopics"], nothing]}, answers_to(sample()))
+    spec |= {"retrievers": ["bm25", "none"], "summarizers": spec["summarizers"][:1]}
+    assert not any("no document has a word" in line for line in api.run(spec, str(tmp_path / "store")).warnings)
+
+
 def test_another_judge_judges_them_again(ran: Ran) -> None:
     run, store = ran.found.run, ran.store
     name = "panel(offline,per_insight(offline))"

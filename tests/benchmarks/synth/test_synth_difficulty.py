@@ -39,7 +39,7 @@ def test_the_score_moves_as_it_should(knob: difficulty.Knob, known: dict[str, di
     first, last = found.points[knob.retriever].values()
     way = 1 if knob.rises else -1
     assert way * found.trends[knob.retriever].change > 0.05, difficulty.knob_table(found)
-    assert way * (last.pooled["told"] - first.pooled["told"]) > 0.05, difficulty.knob_table(found)
+    assert way * (last.pooled["stated"] - first.pooled["stated"]) > 0.05, difficulty.knob_table(found)
     assert len(first.joint) == len(last.joint) == 1
 
 

@@ -1,6 +1,7 @@
-"""The paper's tables from a run: coverage, citation and joint by model and retriever (Table 2), by ordering (Table 3), ...
+"""The paper's tables from a run: coverage, citation and joint by model and retriever (Table 2), by ordering (Table 3), and so
+on.
 
-Each is a section of the run's report, next to sections that the paper lacks: cost, failures, agreement of judges.
+Each table is a section of the run's report, next to sections that the paper lacks: cost, failures, agreement of judges.
 """
 
 import itertools
@@ -30,7 +31,7 @@ PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "join
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
 BULLETS = {"words": "words_per_bullet"}
-"""Columns of the results about the bullets -> field of `SystemScore`."""
+"""Columns of the results that describe bullets -> field of `SystemScore`."""
 ENDS_OF = ("_low", "_high", "_reason", "_floor")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
@@ -39,7 +40,7 @@ _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
 def sections(result: ScoreResult, judge: str = "") -> list[Section]:
-    """All sections of a run, which may still be in progress, except those that compare its systems. `judge`: the judge of
+    """Return all sections of a run (which may be in progress), except those that compare its systems. `judge`: the judge of
     record, if not the run's own."""
     run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
@@ -53,7 +54,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     results = [_results(result, name, more=name != best, of_paper=of_paper) for name in listed]
     bias, *agreement = _judges(run, result)
     if best not in scored:
-        note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
+        note = f"Nothing is scored by {best} yet. For another judge's figures, give --judge NAME."
         return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
     costs = {system: (usd, tokens) for system, usd, tokens in mean_costs(run).iter_rows()}
     raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
@@ -86,7 +87,8 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
 
 
 def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
-    """The sections for a terminal: how much is scored so far, the results unless a leaderboard shows them, and claims."""
+    """Return the sections for a terminal: how much is scored so far, the results (unless a leaderboard shows them), and
+    claims."""
     claims = claims_section(result.by_query, result.judge)
     scored = any(system.n_scored for system in result.by_query if system.judge == result.judge)
     nothing = f"Nothing is scored: 0 of {sum(system.n_expected for system in result.by_query):,} insights"
@@ -97,19 +99,20 @@ def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
-    """The systems by one judge, with equal weight for each query."""
+    """Return the systems by one judge, with equal weight for each query."""
     return [system for system in result.by_query if system.judge == judge]
 
 
 def _interval(system: SystemScore, name: str, column: str = "") -> dict[str, float | str | None]:
-    """A figure's value, interval, reason for absence, and floor. `column`: the name of its column, if not the figure's."""
+    """Return a figure's value, interval, floor, and the reason if it is missing. `column`: the name of its column, if not the
+    figure's."""
     column, (low, high) = column or name, system.ci.get(name, (None, None))
     ends = {f"{column}_low": low, f"{column}_high": high, f"{column}_reason": system.ci_reasons.get(name)}
     return {column: getattr(system, name), **ends, f"{column}_floor": system.floor(name)}
 
 
 def _bias(result: ScoreResult, judge: str) -> str:
-    """The judge's bias against people, for a title."""
+    """Return the judge's bias against people, for a title."""
     bias = result.biases.get(judge)
     return "bias unknown" if bias is None else f"bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points"
 
@@ -119,8 +122,8 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Section:
-    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record. `of_paper`:
-    whether the haystacks are the paper's, so that its human figures are shown."""
+    """Return coverage, citation and joint by one judge (paper, Table 2). `more`: this is not the judge of record. `of_paper`:
+    the haystacks are the paper's, so the paper's human figures are shown."""
     silent = any(system.missing for system in _of(result, judge))
     rows: list[dict[str, Any]] = [
         {
@@ -162,7 +165,7 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
 
 
 def _release(result: ScoreResult, judge: str) -> Section:
-    """The release's own table (paper, Table 2)."""
+    """Return the release's own table (paper, Table 2)."""
     own = [system for system in result.systems if system.judge == judge]
     rows = [
         {
@@ -184,7 +187,7 @@ def _release(result: ScoreResult, judge: str) -> Section:
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
-    """What the paper reports in Figure 3, next to the best systems of the run."""
+    """Return what the paper reports in Figure 3, next to the best systems of the run."""
     scored = [system for system in _of(result, judge) if system.joint is not None and not system.incomplete]
     best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
@@ -208,7 +211,7 @@ def _people(result: ScoreResult, judge: str) -> Section:
 
 
 def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: str) -> Iterator[Section]:
-    """Cost against quality, in dollars and in tokens. `spent`: system -> micro-dollars and tokens of a summary."""
+    """Yield cost against quality, in dollars and in tokens. `spent`: system -> micro-dollars and tokens of a summary."""
     rows = [
         {
             "system": system.label,
@@ -237,7 +240,7 @@ def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: 
 
 
 def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
-    """Recall and precision of the contexts against joint."""
+    """Return recall and precision of the contexts against joint."""
     wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, metadata).iter_rows()}
     by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for piece in run.pieces("contexts"):
@@ -277,7 +280,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
 
 
 def _lost(result: ScoreResult, judge: str) -> Section | None:
-    """The cost of retrieval errors for each model and strategy: ODSum's Table 5, extended to joint and citations."""
+    """Return the cost of retrieval errors for each model and strategy: ODSum's Table 5, extended to joint and citations."""
     systems = {system.system: system for system in _of(result, judge)}
     retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
     compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
@@ -302,7 +305,8 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
 
 
 def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The correlation of a column with joint over the rows that have both; empty for fewer than three, or a constant column."""
+    """Describe the correlation of a column with joint over the rows that have both. Empty for fewer than three rows, or if a
+    column is constant."""
     pairs = [(row[name], row["joint"]) for row in rows if row["joint"] is not None]
     if len(pairs) < 3:
         return ""
@@ -314,7 +318,7 @@ def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _position(result: ScoreResult, judge: str) -> Section | None:
-    """Joint by the position of the relevant documents (paper, Table 3)."""
+    """Return joint by the position of the relevant documents (paper, Table 3)."""
     sensitivity = {effect.model: effect.sensitivity for effect in result.position if effect.judge == judge}
     rows = [
         {
@@ -352,7 +356,7 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
 
 
 def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
-    """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
+    """Yield coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
     counts = _by_documents(run, result, judge, metadata)
     if counts.height:
         labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
@@ -395,7 +399,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
 
 
 def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
-    """The mean coverage of each subtopic, next to that of the best system."""
+    """Return the mean coverage of each subtopic, next to that of the best system."""
     best = max(_of(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
     names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
@@ -432,10 +436,11 @@ def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMet
 
 
 def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
-    """One row per model and bin of `_BINS`: the means, their floors and n. One piece of the scores is in memory at a time.
+    """Return one row per model and bin of `_BINS`: the means, their floors and n. Only one piece of the scores is in memory at
+    a time.
 
-    A mean is taken over queries first, and over the columns (retriever and ordering) second. A query without some answers thus
-    does not shift a model's mean towards the columns that have them.
+    A mean is taken over queries first, and then over the columns (retriever and ordering). A query that some columns have not
+    answered thus does not shift a model's mean towards the columns that have.
     """
     place, edge = ["haystack_id", "subtopic_id"], pl.lit(0)
     for number, (low, _) in enumerate(_BINS):
@@ -444,7 +449,7 @@ def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequ
     held = insights.rename({"documents": "gold"}).filter(pl.col("gold").list.len() > 0).with_columns(bin=edge)
     sizes = held.group_by(*place, "bin").agg(size=pl.len().cast(pl.Int64))
     in_query = insights.group_by(place).agg(whole=pl.len())
-    # How often a system was asked about a query: its expected insights divided by the query's.
+    # Number of times a system was asked about a query: its expected insights divided by the query's.
     asked = result.expected.filter(pl.col("judge") == judge).join(in_query, on=place)
     asked = asked.with_columns(n_expected=pl.col("n_expected") // pl.col("whole")).join(sizes, on=place)
     due = asked.select(
@@ -468,7 +473,7 @@ def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequ
 
 
 def _citations(result: ScoreResult, judge: str) -> Section | None:
-    """Citation precision and recall (paper, Table 7)."""
+    """Return citation precision and recall (paper, Table 7)."""
     rows = [
         {
             "model": system.model,
@@ -491,7 +496,8 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
 
 
 def _corrected(result: ScoreResult, judge: str) -> Section | None:
-    """Raw figures next to those without the judge's bias and those corrected by people's labels; None without any correction."""
+    """Return raw figures next to those without the judge's bias and those corrected by people's labels. None without any
+    correction."""
     rows = []
     for system in _of(result, judge):
         if system.labels is None and (result.n_labels or system.coverage_corrected is None):
@@ -528,7 +534,7 @@ def _corrected(result: ScoreResult, judge: str) -> Section | None:
 
 
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
-    """The known bias of each judge relative to people, and the agreement of the judges."""
+    """Yield the known bias of each judge relative to people, and the agreement of the judges."""
     rows = []
     for judge, bias in result.biases.items():
         mine = [system for system in _of(result, judge) if system.coverage is not None]
@@ -553,7 +559,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:
-    """Agreement of each pair of judges. Sums are accumulated piece by piece, so that memory stays bounded."""
+    """Yield the agreement of each pair of judges. Sums are accumulated piece by piece, so that memory stays bounded."""
     judges = judges_of(run)
     pairs = list(itertools.combinations(sorted(judge.judge for judge in judges), 2))
     x, y = pl.col("coverage"), pl.col("coverage_2")
