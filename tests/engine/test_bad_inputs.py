@@ -186,7 +186,7 @@ def test_yaml_that_grows_is_refused_where_it_is_read(name: str, tmp_path: Path) 
     spec = {**SPEC, "summarizers": [{"model": "offline/lead"}]}
     path.write_text(f"{yaml.safe_dump(spec)}limits:\n{text}\n")
     assert "not YAML" in refusal(lambda: api.load(path))
-    # One reader reads both; this many values take it seconds.
+    # One reader reads both files; their many values take it seconds.
     if name != "wide":
         assert "not YAML" in refusal(lambda: load_domain(str(path)))
 

@@ -238,7 +238,7 @@ def test_a_model_without_batches_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def killed(spec: Path, store: Path, number: int, after_s: float) -> bool:
-    """Start the run, and kill it this many seconds after its session (of this number) has begun; return True if it was killed."""
+    """Start the run, kill it `after_s` seconds after its session (of this number) has begun, and return True if it was killed."""
     process = start(spec, store, "--executor", "inline")
     begun = until((store / "drivers" / f"{number:08d}.json").exists, PATIENCE_S)
     assert begun, process.communicate()

@@ -42,7 +42,7 @@ def answers(store: Path) -> Counter[str]:
 
 
 def goes_on(desk: Office, spec: Path, store: Path, repeated: int = 0) -> None:
-    """The run ends with the tables of an undisturbed run, and at most this many of all calls were made twice."""
+    """Finish the run. Its tables are those of an undisturbed run, and at most `repeated` calls were made twice."""
     done = summhay("run", spec, "--store", store, *INLINE)
     assert done["status"] == "done"
     assert desk.tables_of(done, store) == desk.tables

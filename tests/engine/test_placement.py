@@ -90,7 +90,7 @@ def test_a_cluster_that_stays_too_small_is_named(monkeypatch: pytest.MonkeyPatch
     cluster(monkeypatch, 2 * CPUS_A_WORKER, 0.0)
     with pytest.raises(PlacementError, match="2 of 4 workers .*, and the cluster has 0.5 in all and does not grow"):
         begin([0.0, 0.0, None, None])
-    # A cluster that grows late is waited for.
+    # Wait for a cluster that grows late.
     begin([0.0, 0.0, 2.5 * PLACED_WITHIN_S, 3.5 * PLACED_WITHIN_S])
 
 
@@ -171,7 +171,7 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
     [
         (2.0, {"workers": 8}, ""),
         (2.0, {"workers": 9}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 8 or less"),
-        # This many workers make calls, and this many compute items of the same sources that ask no provider.
+        # With `both`, `workers` actors make calls, and as many compute items of the same sources without a provider.
         (2.0, {"workers": 5, "both": True}, "10 workers need 2.5 CPUs and the cluster has 2; set workers: 4 or less"),
         (0.2, {"workers": 1}, "1 workers need 0.25 CPUs and the cluster has 0.2; start more nodes"),
         (0.2, {}, "0 workers and 1 pools need 0.25 CPUs and the cluster has 0.2; start more nodes"),

@@ -20,7 +20,7 @@ def answered(number: int) -> Answered:
 
 
 def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 0.0) -> list[list[str]]:
-    """The commits of items that take this many seconds."""
+    """Commit items that take `seconds`, and return the commits."""
     made: list[list[str]] = []
 
     async def commit(ready: Sequence[Answered]) -> Sequence[None]:

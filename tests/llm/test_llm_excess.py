@@ -29,7 +29,7 @@ WORST = 19 * 2 + 20 * 10
 
 
 def excess(times: float, model: str = "m", worst: int = 100) -> Excess:
-    """A reported usage of this many times the reservation."""
+    """A reported usage of `times` times the reservation."""
     return Excess(model, round(1000 * times), 1000, round(worst * times), worst, times)
 
 
@@ -38,7 +38,7 @@ def desk_of(root: Path, *margins: float, budget: int | None = None) -> ModelQueu
 
 
 def logged(root: Path, *times: float, run: str = "r") -> None:
-    """Answers in the log that reported this many times their reservation."""
+    """Log answers whose reported usage is `times` times their reservation."""
     log = LogWriter(LocalFiles(root), 1)
     for number, one in enumerate(times):
         claim = {"claimed_tokens": round(1000 * one), "claimed_micros": round(100 * one), "claimed_margin": one}

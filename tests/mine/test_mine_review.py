@@ -1,4 +1,4 @@
-"""A review sheet: any cell is either applied and changes only its own value, or refused by its row and column."""
+"""A review sheet: an edit of any cell changes only its own value, or is refused with its row and column."""
 
 from __future__ import annotations
 

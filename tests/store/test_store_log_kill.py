@@ -51,7 +51,7 @@ def acknowledged(output: bytes) -> int:
 
 
 def killed(store: str, name: str, after_s: float) -> int:
-    """The number of acknowledged answers of a writer that is killed this long after its first one."""
+    """Kill a writer some time after its first answer, and return the number of its acknowledged answers."""
     process = start(store, name, 10**9)
     assert process.stdout is not None
     first = process.stdout.readline()

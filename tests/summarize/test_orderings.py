@@ -17,7 +17,8 @@ NAMES = ["bottom", "given", "middle", "random", "top"]
 
 
 def haystack_of(scores: list[int], haystack_id: str = "h") -> Haystack:
-    """One document per score: it has this many of subtopic s1's insights, and one insight of another subtopic."""
+    """A haystack with one document per score. The score is the document's number of insights of subtopic s1; each document also
+    has one insight of another subtopic."""
     return Haystack(
         haystack_id=haystack_id,
         name="made",

@@ -54,7 +54,7 @@ def test_what_another_reader_keeps_meanwhile_stays(run: RunStore, tmp_path: Path
     assert lost == [1]
     kept = person_audits(run)
     assert sorted(kept) == ["ferry", "mill", "tram"] and kept["mill"] == theirs
-    # A person who always answers no is right about statements that are in other documents.
+    # A person who always answers no is right whenever the document lacks the statement.
     for name in ("ferry", "tram"):
         figures = kept[name]["document_insight"]
         right = figures["num_samples"] - figures["stated_present"]
