@@ -1,4 +1,4 @@
-"""Which system to use: what follows from the pairs, the costs, and what is missing."""
+"""The choice of a system, from the pairs, the costs, and missing answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_cheapest_of_those_that_may_be_the_best_is_used_where_costs_are_know
     assert (
         f"The best by score is best (f1 {100 * sum(BEST) / 12:.1f} %, $0.02 a query); it is not shown to be better." in found.text
     )
-    # One unknown cost of the two: no one can say which is cheaper.
+    # One of the two costs is unknown, so nobody knows which is cheaper.
     assert decided({"best": BEST, "close": CLOSE, "worse": WORSE}, {"best": 0.02}).use == "best"
 
 
@@ -58,7 +58,7 @@ def test_a_system_that_sees_the_gold_is_no_choice() -> None:
     assert found.use == "close" and found.text.endswith("Not considered: 1 system that sees the gold documents.")
     alone = decided({"best": BEST, "gold": BEST}, ceilings=["gold"])
     assert alone.reasons == ["only best could be compared: there is no other"]
-    # Without any other, they are all that is compared.
+    # Without any other system, these are compared.
     assert decided({"best": BEST, "worse": WORSE}, ceilings=["best", "worse"]).use == "best"
 
 

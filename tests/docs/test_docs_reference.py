@@ -17,7 +17,7 @@ from test_docs_commands import PAGES, ROOT, blocks_of, in_examples, said_by, sum
 
 OWN = [*ROOT.glob("*.md"), ROOT / "llms.txt", *(ROOT / "summhay_ray").rglob("*.md"), ROOT / "cluster/README.md"]
 TEXTS = sorted({*PAGES, *OWN} - {ROOT / "CHANGELOG.md"})
-"""What people and programs read about the project; the change log also names what is gone."""
+"""Pages for people and programs. The change log is left out, because it also names deleted things."""
 CODE = (
     "summhay_ray",
     "examples",
@@ -32,8 +32,8 @@ CODE = (
 )
 ELSEWHERE = frozenset(["data_files", "group_subtasks", "json_object", "load_dataset"])
 """Names of other programs."""
-COMPOSED = frozenset(["NeedleReader", "tokens_quality", "vital_strict", "weighted_strict"])
-"""Names that the code makes of parts, and the class that a page invents."""
+COMPOSED = frozenset(["tokens_quality", "vital_strict", "weighted_strict"])
+"""Names that the code composes of parts."""
 
 
 @pytest.mark.core

@@ -1,4 +1,4 @@
-"""Models in this process, held against their own libraries: small ones, made here."""
+"""Models in this process, compared with their own libraries, on small models that are made here."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_text_is_cut_where_the_entry_says_and_rounded_as_it_says(embedder: Pat
 
 
 def test_longe_stretches_positions_and_pools_as_the_release(folder: Path) -> None:
-    """Each document beside the query, as the release encodes them: a pair at a time, by transformers itself."""
+    """Each document with the query, encoded as in the release: one pair at a time, by transformers itself."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -102,7 +102,7 @@ def test_a_reranker_gives_what_predict_gives(folder: Path) -> None:
     assert [one.score for one in ranking[:8]] == pytest.approx(
         sorted((float(theirs[n - 1]) for n in first), reverse=True), abs=1e-5
     )
-    # The others stand behind them, in the order that they had.
+    # The others follow in their former order.
     assert [one.number for one in ranking[8:]] == [
         one.number for one in retrieve.rankings(retrieve.make("random", 3), corpus)[0][8:]
     ]

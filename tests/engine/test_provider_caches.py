@@ -1,4 +1,4 @@
-"""Anthropic's cache: which beginnings of prompts are marked, what that costs, and what the plan says about it."""
+"""Anthropic's cache: the marked beginnings of prompts, their cost, and the plan's report about them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_queries_of_a_haystack_share_its_documents(tmp_path: Path, cache: An
     written, stage = books["tokens_written"] + books["tokens_written_1h"], planned.stages[0]
     assert (result.status, round(result.usd["spent"] * 1e6), again.calls["made"]) == ("done", books["micros"], 0)
     assert (books["tokens_written_1h"] > 0) == (cache == "1h")
-    # One query pays for storing the documents, and the other three read them.
+    # One query pays for storing the documents, and the other three read them from the cache.
     assert books["tokens_cached"] == 3 * written > 0
     assert row["cached_share"] == pytest.approx(books["tokens_cached"] / books["tokens_in"])
     assert (stage.cache_write_tokens, stage.cache_read_tokens) == pytest.approx((written, 3 * written), rel=0.01)

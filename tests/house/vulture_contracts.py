@@ -43,35 +43,11 @@ claimed_margin
 # Notebooks and the server of a report use these.
 do_HEAD
 log_message
-# A reference that keeps a running task from being garbage-collected.
-
-# `plugins` finds these classes in their files, by the names in specs.
-Full
-Keywords
-Rerank3
-BartScore
-BertScore
-BertScoreF1
-Lead
-Words
-Names
-Order
-Support
-Rouge2
-Rouge12
-Rouge2F1
-Direct
-Given
-MapReduce
-RefineLowToHigh
-TruncateAll
-TruncateOne
-_crossed
-
 # For users of Python (docs/how-to/odsum.md). The registry finds the benchmarks by kind; pydantic calls the validator.
 pipeline_run
 Odsum
 OdsumBuild
+_crossed
 _sizes_fit
 
 # Columns of tables and fields of JSON documents; whole objects are written.
@@ -115,9 +91,6 @@ assistant
 
 # For benchmarks with their own corpora, and `summhay retrieve`.
 Retriever
-
-# For users of `synth` as a library: the whole offline writer.
-OfflineWriter
 
 # For people who label criteria of ETHIC on a sheet (docs/how-to/ethic.md).
 read_label_sheet

@@ -1,4 +1,4 @@
-"""The sheet of a review: whatever is in a cell is taken, and changes that alone, or is refused by its row and column."""
+"""A review sheet: an edit of any cell changes only its own value, or is refused with its row and column."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NASTY = ("July 2021", "=1+1", "007", "a|b", "Zürich – 東京", "'quoted", " t
 
 
 def mined(extra: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The example's haystack, with documents of one's own."""
+    """The example's haystack, with given documents."""
     sources, _ = read_folder(TICKETS)
     sources += [type(sources[0])(name, text) for name, text in (extra or {}).items()]
     found, _ = mine(sources, 3)
@@ -55,14 +55,14 @@ def mined(extra: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 @functools.cache
 def example() -> dict[str, Any]:
-    """The example's haystack, whose last subtopic has a name that spreadsheets take for a date."""
+    """The example's haystack; the name of its last subtopic looks like a date to spreadsheets."""
     raw = mined({"odd | name.txt": "Nothing recurs here.", "2021-07-22": "Nor here, whatever it says."})
     raw["subtopics"][-1]["subtopic"] = "July 2021"
     return raw
 
 
 def facts(raw: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
-    """What a haystack says, piece by piece."""
+    """The content of a haystack, piece by piece."""
     found: dict[tuple[str, str], Any] = {}
     for part in raw["subtopics"]:
         for one in part["insights"]:
@@ -76,7 +76,7 @@ def facts(raw: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
 
 
 def sheet(folder: Path, rows: list[dict[str, str]], kind: str) -> Path:
-    """The rows as a spreadsheet saves them, in another order of rows and columns, with empty ones at the end."""
+    """The rows as a spreadsheet saves them: rows and columns in another order, with empty ones at the end."""
     path = folder / f"sheet{kind.partition(' ')[0]}"
     path.unlink(missing_ok=True)
     if kind == ".xlsx":
@@ -297,7 +297,7 @@ def test_decisions_hold_for_the_same_insights_of_a_folder_that_has_grown(tmp_pat
     write_cells(tmp_path / "s.csv", COLUMNS, [*rows, {**dict.fromkeys(COLUMNS, ""), **added}])
     earlier = after(tmp_path / "s.csv", raw=raw)
     texts = {one["document_id"]: one["document_text"] for one in raw["documents"]}
-    # A copy, a document of one more wording, and others that come before all that were there.
+    # A copy, a document with another wording, and documents that come before all old ones.
     more = {
         "00-copy.txt": texts["ticket-00.txt"],
         "a.txt": "Nightly export to Orbis fails with more than 512 orders of a customer.",

@@ -1,4 +1,4 @@
-"""The second BM25 of ODSum's release, where WordNet's data is installed; elsewhere one line that says what is missing."""
+"""The second BM25 of ODSum's release, if WordNet's data is installed; otherwise one line names the missing data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a bucket is found by `check`, and said in one line: what, where, how to mend."""
+"""`check` finds every problem of a bucket, and reports it in one line with the place, the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.s3
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[tuple[str, str, str]]:
-    """A moto server that looks at keys and rights as AWS does: URI of a bucket, and a user's key and secret without any right."""
-    # As many requests as are made here are let through unseen.
+    """A moto server that checks keys and rights like AWS: the URI of a bucket, and a user's key and secret without any right."""
+    # The first requests of the set-up are not checked.
     with serving("moto", INITIAL_NO_AUTH_ACTION_COUNT="3") as server:
         bucket, iam = server.bucket(), client(server.url, "iam")
         iam.create_user(UserName="nobody")
@@ -33,7 +33,7 @@ def guarded() -> Iterator[tuple[str, str, str]]:
 
 
 def told_by(uri: str) -> str:
-    """The one line that `check` says."""
+    """The line that `check` prints."""
     began = time.monotonic()
     with pytest.raises(StoreError) as problem:
         open_files(uri).check()

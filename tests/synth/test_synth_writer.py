@@ -1,4 +1,4 @@
-"""`offline/writer`, asked as the pipeline asks it: outlines, documents at every paraphrase level, edits, and what it refuses."""
+"""`offline/writer` with the prompts of the pipeline: outlines, documents at every paraphrase level, edits, and refusals."""
 
 from __future__ import annotations
 

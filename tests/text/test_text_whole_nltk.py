@@ -1,4 +1,4 @@
-"""NLTK's rules without NLTK, and NLTK itself where several threads need it at once."""
+"""NLTK's rules without NLTK, and NLTK itself if several threads need it at once."""
 
 from __future__ import annotations
 

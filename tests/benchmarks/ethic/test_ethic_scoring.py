@@ -1,4 +1,4 @@
-"""What our own reading of answers must hold for any answer: order, repetition, Unicode and the form of a list change nothing."""
+"""Properties of our own reading of answers: order, repetition, Unicode and the form of a list change nothing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_repeating_an_order_gains_nothing(gold: list[int], said: list[int], time
     once = ordered(text, answer)
     assert once == ordered(", ".join([text] * times), answer)
     assert ordered(answer, answer) == 1.0
-    # Our subsequence is as long as that of the scripts: no token stands twice here.
+    # Our subsequence is as long as that of the scripts: no token is repeated here.
     assert once == cases.evaluate("organizing", {"prediction": text, "answer": answer})["score"]
 
 

@@ -1,4 +1,5 @@
-"""Whom a cascade asks about where all summaries are known: exactly a share, or what a budget surely pays for."""
+"""The insights that a cascade asks its model about, if all summaries are known: exactly a share, or as many as a budget surely
+pays for."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def test_a_budget_pays_for_what_it_chose(run: RunStore, free: Uncertain, name: s
         share, expected, most = affordable(workload, spec, free, budget)
         assert 0 < expected < most <= budget
         planned = plan(with_asked(rejudging(run, with_share(name, share)), free, share), run.store)
-        # As the plan counts the same calls: what is rounded off the share only makes it cheaper.
+        # The plan counts the same calls: rounding the share can only make it cheaper.
         assert planned.usd["max"] <= most + 1e-9
         shares.append(share)
     assert shares == sorted(shares) and shares[-1] == 1, "the last pays for all"
@@ -127,7 +128,7 @@ def test_exactly_the_chosen_are_asked(run: RunStore, free: Uncertain, share: flo
     held, result = judged_again(run, f"cascade(offline,replay/gpt-4o,{share})")
     asked = {(cell, insight) for cell, insights in free.insights_to_ask(share).items() for insight in insights}
     failed = held.table("failures")
-    # The sample holds no released judgment: whoever is asked about fails, and stays failed.
+    # The sample has no released judgment, so every insight that is asked about fails, and stays failed.
     assert set(failed.select("cell_id", "insight_id").iter_rows()) == asked
     assert set(failed["error"].to_list()) == {"missing_answer"} and len(asked) == round(share * N_INSIGHTS)
     assert [(one.share, one.n_asked, one.by_budget) for one in result.scores.choices] == [(share, len(asked), False)]
@@ -141,7 +142,7 @@ def test_exactly_the_chosen_are_asked(run: RunStore, free: Uncertain, share: flo
 def test_the_free_judge_rates_every_insight_of_the_run(run: RunStore, free: Uncertain) -> None:
     counts = Counter(free.cells)
     assert sum(counts.values()) == N_INSIGHTS and set(counts) == set(run.table("summaries")["cell_id"].to_list())
-    # What a cascade asks of the free judge is the rejudge that `offline` alone would be.
+    # The questions of a cascade to the free judge are the rejudge that `offline` alone would be.
     before = run.store.run_ids()
     judged_again(run, "cascade(offline,replay/gpt-4o,0.35)")
     assert len(run.store.run_ids()) == len(before) + 1

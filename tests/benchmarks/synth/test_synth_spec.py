@@ -1,4 +1,4 @@
-"""A synth spec: what it takes, what it refuses in one line, and what makes its run's id."""
+"""A synth spec: valid fields, errors in one line, and the parts of its run's id."""
 
 from __future__ import annotations
 
