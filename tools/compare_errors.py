@@ -109,7 +109,7 @@ def max_t(values: np.ndarray, haystacks: np.ndarray, pairs: np.ndarray, rng: np.
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--systems", type=int, nargs="+", default=[5, 25, 78])
     parser.add_argument("--experiments", type=int, nargs="+", default=[2000, 500, 200])
     arguments = parser.parse_args()

@@ -270,7 +270,7 @@ def report_of(stage: Stage, clean: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=("disk", "s3"), default="disk")
     parser.add_argument("--drivers", type=int, default=20)
     parser.add_argument("--workers", type=int, default=10)

@@ -160,7 +160,7 @@ def print_pauses(name: str, found: tuple[list[float], list[Pause]]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     every = ("rpm", "input_tpm", "retry_after", "own_limit")
     parser.add_argument("what", nargs="?", choices=[*every, "all"], default="all")
     parser.add_argument("--minutes", type=float, default=3.0)

@@ -160,7 +160,7 @@ def measure(command: Sequence[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("documents", type=int, nargs="*", default=[1000, 3000])
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--executor", default="inline")

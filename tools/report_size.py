@@ -86,7 +86,7 @@ def time_opening(out: Path) -> tuple[float, float] | None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--judgments", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--of", nargs=3, help=argparse.SUPPRESS)

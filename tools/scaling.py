@@ -133,7 +133,7 @@ def measure(provider: Simulated, spec: Path, store: str, address: str) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--judgments", type=int, default=20_000)
     parser.add_argument("--shapes", nargs="+", default=["1x1", "2x1", "2x2", "3x3"])
     parser.add_argument("--store", choices=("disk", "s3"), default="disk")
