@@ -18,7 +18,7 @@ HONEST = "openai/honest"
 def main(base: str, transport: str, words: list[str]) -> None:
     """Print {"grown_mb": ..., word: {prompt: [class, error, message, attempts, micro-dollars]}} as JSON."""
     models = [settings_of(base, model=model, transport=transport, timeout_s=60.0) for model in ("openai/fake", HONEST)]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         loop = asyncio.new_event_loop()
         room = Room(Path(folder), models, loop)
         room.ask("honest first", model=HONEST)
