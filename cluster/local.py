@@ -225,8 +225,8 @@ def cluster(nodes: int = 1, scale: bool = False) -> Iterator[Nodes]:
         finally:
             started.stop()
             shutil.rmtree(folder, ignore_errors=True)
-            for beside in folder.parent.glob(f"{folder.name}.*"):
-                beside.unlink(missing_ok=True)
+            for leftover in folder.parent.glob(f"{folder.name}.*"):
+                leftover.unlink(missing_ok=True)
 
 
 def _begin(started: Nodes, nodes: int, scale: bool) -> None:

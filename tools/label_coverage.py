@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 import scipy
 
-from summhay_ray.benchmarks.summhay.results.labels import chances_of, drawn
+from summhay_ray.benchmarks.summhay.results.labels import chances_of, draw_systematically
 from summhay_ray.metrics import FEWEST, LabelledScore, corrected_mean
 
 ITEMS, TIMES = 200, 1000
@@ -58,7 +58,7 @@ def experiment(judge: str, systems: int, n: int, rng: np.random.Generator, level
     """Return a row for each system with enough labels, and one for the mean of all systems."""
     items = population(judge, systems, rng, level)
     chances = chances_of(items, n)
-    sheet = items.with_columns(chance=pl.Series(chances))[drawn(chances, random.Random(int(rng.integers(2**31))))]
+    sheet = items.with_columns(chance=pl.Series(chances))[draw_systematically(chances, random.Random(int(rng.integers(2**31))))]
     own = [items["system"].unique().sort().to_list(), []]
     found: list[list[Row]] = [[], []]
     for rows, names in zip(found, ([[name] for name in own[0]], [own[0]]), strict=True):

@@ -75,7 +75,7 @@ def mine(
         benchmarks.mine.carry_over(run, benchmarks.mine.haystack_of(run, reviewed=False), replaced)
         raw = benchmarks.mine.haystack_of(run)
         if decided := raw["topic_metadata"]["mine"].get("review"):
-            notes = [f"a review holds for {decided['seen']} of its {decided['of']} insights"]
+            notes = [f"people's decisions hold for {decided['seen']} of the {decided['of']} insights"]
         if haystack is not None:
             benchmarks.mine.write_haystack(raw, haystack)
             files.append(str(haystack))

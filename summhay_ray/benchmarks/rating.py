@@ -148,7 +148,7 @@ class RatingModel(ModelSpec):
     )
 
     @property
-    def asked(self) -> Sequence[Self]:
+    def rating_models(self) -> Sequence[Self]:
         """The members of a panel, or the model itself."""
         return self.members or [self]
 
@@ -213,9 +213,9 @@ async def rate_by_panel(rater: R, alone: Callable[[R], Awaitable[Outcome[judge.R
     member has no rating. `alone`: rates by one model."""
     if not rater.members:
         return await alone(rater)
-    said = await asyncio.gather(*map(alone, rater.asked))
+    said = await asyncio.gather(*map(alone, rater.rating_models))
     usd_micros = sum(outcome.usd_micros for outcome in said)
-    for member, outcome in zip(rater.asked, said, strict=True):
+    for member, outcome in zip(rater.rating_models, said, strict=True):
         if not isinstance(outcome, Answer):
             return replace(outcome, message=f"{member.label}: {outcome.message}", usd_micros=usd_micros)
     votes = [outcome.value.value for outcome in said if isinstance(outcome, Answer)]
@@ -225,7 +225,7 @@ async def rate_by_panel(rater: R, alone: Callable[[R], Awaitable[Outcome[judge.R
 
 def extracted_values(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
     """Return the values, with an extract in place of the source if the rater reads extracts. If there is a reference instead
-    of a source, it is the reference that is cut."""
+    of a source, the reference is cut."""
     if extract is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)

@@ -27,7 +27,7 @@ class OfWordsSpec(Spec):
     def warn_of_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
         """Warn about texts in other scripts that `script: latin` would read by its rules for Latin. `texts`: groups of texts;
         the texts of a group are compared with each other."""
-        foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
+        foreign = [] if self.script == "auto" else [not is_latin(*group) for group in texts]
         warning = (
             f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND_SCRIPT}"
         )

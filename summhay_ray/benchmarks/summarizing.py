@@ -50,7 +50,7 @@ class SummarizerSpec(ModelSpec):
     """A summarizer: a model and a strategy, or a file of answers."""
 
     strategy: Strategy = Field(
-        default=_DIRECT, description="the way to ask the model; or {strategy: NAME, option: value}, module:Class"
+        default=_DIRECT, description="how to ask the model; or {strategy: NAME, option: value}, module:Class"
     )
 
     reduce: Model | None = Field(default=None, description="for map-reduce: the model that merges; null: the model itself")

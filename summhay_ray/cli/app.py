@@ -79,7 +79,8 @@ _COMPLETION = frozenset({"--install-completion", "--show-completion"})
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
-    0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
+    0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 5 waiting for batches, 6 taken over by another driver, 130 Ctrl-C,
+    143 SIGTERM.
     """
     gc.set_threshold(COLLECT_AFTER)
     # Let polars return freed memory immediately. Otherwise it keeps a fifth of what scoring thousands of haystacks takes.

@@ -221,8 +221,9 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        text = ", ".join(f"{part} {one}" for part, one in value.items()) if isinstance(value, Mapping) else str(value)
-        sys.stdout.write(f"{printable(name).ljust(width)}  {printable(text)}\n")
+        counts = ", ".join(f"{part} {one}" for part, one in value.items()) if isinstance(value, Mapping) else None
+        shown = round(value, 4) if isinstance(value, float) else counts or value
+        sys.stdout.write(f"{printable(name).ljust(width)}  {printable(str(shown))}\n")
 
 
 def read_lines(read: Mapping[str, Any]) -> None:

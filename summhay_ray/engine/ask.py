@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 LOCAL_AT_ONCE = 32
 """Maximum number of items that hold a prompt for a model in the worker. Such a model may answer several prompts in one batch."""
 EXTRA_PROMPTS = 64
-"""This many more items than a model's concurrency may hold a prompt. While the items of a group wait for the first call with
-their prefix, these items send calls."""
+"""Number of items beyond a model's concurrency that may hold a prompt. They send calls while the items of a group wait for the
+first call with their prefix."""
 
 MOST_KEPT = 2000
 """Maximum number of characters that a row keeps of an answer with unusable vectors or scores."""
@@ -44,7 +44,7 @@ Complete = Callable[..., Awaitable[Outcome[RawAnswer]]]
 (None if there is none). Awaiting the call gives the result of that function."""
 
 PARK_AFTER_S = 0.02
-"""An item is parked if, for this time, all its open requests have waited for batches."""
+"""An item is parked after all its open requests have waited for batches for this many seconds."""
 SYNCHRONOUS: Mapping[str, Any] = {}
 """The decision to send a request synchronously although its model has `batch`."""
 
@@ -163,7 +163,7 @@ class Ask:
     """
 
     planning = False
-    """True while planning: no call is made, and calls are only counted."""
+    """True while planning, when calls are counted instead of made."""
     guessed_on = False
     """While planning: whether a question depended on an answer that is not known yet."""
     too_long = False
@@ -182,7 +182,7 @@ class Ask:
     over_budget: bool = field(default=False, init=False)
     """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
     parking: Parking | None = field(default=None, init=False)
-    """None if no model of the run has `batch`, and while planning."""
+    """The item's requests that wait for batches; None while planning, and if no model of the run has `batch`."""
     stop: BadBenchmark | None = field(default=None, init=False)
     """The benchmark's violation of the contract, if any. It stops the run as soon as the item's failure is committed."""
     _stage_of: dict[str, str] = field(default_factory=dict, init=False)

@@ -103,8 +103,8 @@ class Workload(Generic[S]):
     _kind_is_given: ClassVar[bool] = False
     stages: ClassVar[Sequence[Stage]] = ()
     tables: ClassVar[Sequence[Table]] = ()
-    """The benchmark's tables. Every run also has `raw_answers` and `failures`; a benchmark may replace the latter by its own
-    table of that name."""
+    """The benchmark's tables. Every run also has `raw_answers` and `failures`; a benchmark may replace `failures` by its own
+    table of this name."""
     counted: ClassVar[Counted] = Counted()
     imported: ClassVar[bool] = False
     """True for a benchmark whose runs are only imported, never executed."""

@@ -113,9 +113,9 @@ class Item:
     group: str = ""
     """Items of one group share a long prompt prefix. One worker asks them in order, to use the provider's prompt cache."""
     size: int = 1
-    """Expected number of rows in the benchmark's counted table."""
+    """Expected number of rows in the benchmark's counted table; see `Counted`."""
     repeat_of: str = ""
-    """Id of an earlier item with the same prompts, of which this item asks for another `sample`. Its calls are planned like those
+    """Id of an earlier item with the same prompts, if this item only asks for another `sample`. Its calls are planned like those
     of the earlier item."""
     reads: str = ""
     """Name of data, such as a file, that is slow to read or prepare; the same for all items of a source. Sources with the same
@@ -162,9 +162,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The words in messages about a run, and what it counts. `items`: the plural noun for items. `item`: the singular; if empty,
-    the plural without its last letter. `table`: a table whose rows are counted as well; empty: none. `prefix`: the first letter
-    of run ids."""
+    """Words for messages about a run, and the table whose rows are counted in addition to items. `items`: the plural noun for
+    items. `item`: the singular; if empty, the plural without its last letter. `table`: the counted table; empty: none. `prefix`:
+    the first letter of run ids."""
 
     items: str = "items"
     table: str = ""

@@ -63,7 +63,7 @@ def micros_of(
 
 
 def short_prefix(settings: ModelSettings, tokens: int) -> str:
-    """Return the warning that the shared prefix of a model's prompts, which has `tokens` tokens, is too short for the provider's
+    """Return the warning that a model's prompts share a prefix of `tokens` tokens, which is too short for the provider's
     cache."""
     return (
         f"{settings.model}: its prompts share a prefix of at most {tokens:,} tokens, but its provider caches only prefixes of at "
@@ -171,7 +171,7 @@ class CountingAsk(Ask):
         super().__init__(planner.workload, item, None, None)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
-        """Hashes of the questions whose guessed answers the item has read. Its next questions may depend on them."""
+        """Hashes of the questions whose guessed answers the item has read. Its next questions may depend on these answers."""
         self._prompts: list[int] = []
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
@@ -262,7 +262,7 @@ class CountingAsk(Ask):
         same = hash((prompt, *self._prompts))
 
         def note_guess() -> None:
-            # Only questions that are asked after this answer was read depend on it.
+            # A question depends on this answer only if it is asked after the answer was read.
             self._guesses.append(same if planner.repeats_itself(request.model) else question)
             self._prompts.append(same)
 

@@ -1,8 +1,8 @@
 """Draws the sample of items from which the plan of a large grid is estimated, and computes the error of the estimate.
 
-This is a stratified cluster sample. A cluster is all items that read the same input; so few inputs are read, and answers that the
-items share are counted once. A stratum is all clusters whose items have the same queues and the same states (finished or not).
-Totals are ratio estimates: the mean figure per item of the sample, times the number of items.
+This is a stratified cluster sample. A cluster consists of all items that read the same input. So few inputs are read, and answers
+that the items share are counted once. A stratum consists of all clusters whose items have the same queues and the same states
+(finished or not). Totals are ratio estimates: the mean figure per item of the sample, times the number of items.
 """
 
 import math

@@ -16,7 +16,7 @@ CHANNELS: Mapping[Channel, Mapping[str, Any]] = {
     "flex": {"service_tier": "flex"},
     "batch": {"batch": {}},
 }
-"""Channel -> the fields of a model's entry that select it."""
+"""Channel -> the fields of a model's entry that select this channel."""
 PlannedCalls = Mapping[tuple[str, str, int, int, int, int], float]
 """(stage, model, prompt tokens, answer tokens, tokens read from the cache, tokens written to the cache) -> expected calls."""
 
@@ -29,7 +29,7 @@ class ComparedWay:
     cache: bool
     usd: float
     hours: float | None
-    """Minimum hours at the rate limits, or maximum hours of the batches; None if there is no limit."""
+    """Minimum hours at the rate limits or, if longer, maximum hours of the batches; None if neither applies."""
     waves: int
     """Number of batches that must run one after another: one for each stage that sends batches; 0 without batches."""
     unavailable: Mapping[str, str]

@@ -219,7 +219,7 @@ def _tables_of(run: RunStore) -> Iterator[tuple[str, Columns]]:
 
 
 def workload_of(run: RunStore) -> Workload[Any]:
-    """Return the workload of a stored run. Raises UnknownName; DamagedRecord if its record is damaged."""
+    """Return the workload of a stored run. Raises UnknownName, or DamagedRecord if its record is damaged."""
     check_record(run)
     with _undamaged(run):
         return stored_workload(run.store, run.record)

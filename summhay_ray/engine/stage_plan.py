@@ -20,9 +20,9 @@ class StagePlan:
     """The plan of one stage and model: calls to make, answers to reuse, and tokens and micro-dollars of the calls.
 
     If every call is answered once, the actual cost is between `min_micros` and `max_micros`. For the minimum, the provider counts
-    fewer tokens than we do, all prompts are cached, and every answer has one token. For the maximum, it counts more tokens,
-    nothing is cached, and every answer has the maximum length. `usd_micros` is the expected cost, with our token counts and
-    without a cache.
+    fewer tokens than we do, all prompts are cached, and every answer has one token. For the maximum, the provider counts more
+    tokens, nothing is cached, and every answer has the maximum length. `usd_micros` is the expected cost, with our token counts
+    and without a cache.
     """
 
     stage: str

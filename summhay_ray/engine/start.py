@@ -395,6 +395,7 @@ class _Start:
                     f"run {self.run.run_id} is running ({driver}): this start takes it over, "
                     "as soon as that driver's calls in flight have ended"
                 )
+        # Only new runs are checked earlier.
         check_keys(self.workload, options)
         try:
             # Find contradictions in the spec before the first paid call.
@@ -442,6 +443,7 @@ class _Start:
             session = begin_session(self.run.store.files, self.run.run_id, paying)
             with beating(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
+                # With a plan, its warnings are noted instead.
                 for warning in self.workload.warnings() if planning is None else ():
                     note(f"warning: {warning}")
                 self._show_start(state, "reading what is stored")
@@ -482,7 +484,7 @@ class _Start:
 
         The plan describes the run before this start. So the calls of this start do not count as answered.
         """
-        # Without any handler, Python would print the warnings of its loggers.
+        # Without any handler, Python itself would print this package's log warnings.
         if not LOG.hasHandlers():
             LOG.addHandler(logging.NullHandler())
         address = self.options.get("address")
@@ -517,7 +519,8 @@ class _Start:
     def _record_stop(self, total: int, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
         """Record in the store why the run stopped.
 
-        Returns (the remaining work if the budget stopped the run or else None, the reason if this work cannot be planned).
+        Returns (the remaining work if the budget stopped the run or else None, the reason if this work cannot be planned). Raises
+        RunFailed if items are left for another reason.
         """
         run = self.run.at(checked=False)
         n_items = total - int((~run.units(ITEM)["retry"]).sum())

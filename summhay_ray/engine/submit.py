@@ -52,7 +52,7 @@ class JobOrder:
     """Whether the spec is somebody else's. The job then has the restrictions of `--untrusted`."""
 
     def entrypoint(self) -> str:
-        """Return the shell command of the job, which starts or resumes the run in the package's folder."""
+        """Return the job's shell command. It starts or resumes the run in the package's folder."""
         words = ["python", "-m", "summhay_ray.cli", "run", SPEC, "--address", "auto", "--store", self.store_uri]
         if self.budget_usd is not None:
             words += ["--budget", repr(self.budget_usd)]

@@ -133,7 +133,7 @@ RESERVED = frozenset(
 """Parameters that only the gateway may set. A spec with them could change a call so that its log, limits and price would be
 wrong."""
 QUERY_FIELD = "query_field"
-"""Sampling parameter of a search with the name of the body's field for the query. It is not sent itself."""
+"""Sampling parameter of a search that names the body's field for the query. The parameter itself is not sent."""
 REVISION = "revision"
 """Sampling parameter with the model's revision in the spec. It is part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
@@ -364,7 +364,7 @@ class Request:
 
     @property
     def key(self) -> str:
-        """sha256 (hex) of the canonical JSON of the fields, which is the same on every machine. Computed once."""
+        """sha256 (hex) of the canonical JSON of the fields. It is the same on every machine, and computed once."""
         if not self._key:
             # Include `n` and `logprobs` only if they are set, so that keys from before these fields existed stay valid.
             fields = {name: encoded(value) for name, value in self._wanted.items()}

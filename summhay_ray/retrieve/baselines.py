@@ -90,7 +90,8 @@ class Oracle(OverCorpus):
     """Retrieval's upper bound (section 5.1, "Orac"). The score is a document's grade of relevance to the query; in a haystack,
     the number of the subtopic's insights that it contains.
 
-    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: each
+    `{oracle: replace, share: 0.2}` has the kind of errors as its argument, and adds them to a share of the relevant documents,
+    drawn by seed and content. `replace`: each
     of these documents exchanges its score with an irrelevant document, whose score is 0. `add`: an irrelevant document gets the
     same score, too. `drop`: their scores become 0. `shuffle`: they exchange their scores.
     """
@@ -100,12 +101,11 @@ class Oracle(OverCorpus):
 
     argument: str = ""
     seed: int = 0
-    errors: str | None = None
     share: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.errors is not None and self.errors not in get_args(Errors):
-            raise unknown("kind of error of the oracle", self.errors, get_args(Errors))
+        if self.argument and self.argument not in get_args(Errors):
+            raise unknown("kind of error of the oracle", self.argument, get_args(Errors))
         if not 0 <= self.share <= 1:
             raise UnknownName(f"retriever 'oracle': the share of errors is {self.share}; expected 0 to 1")
 
@@ -117,13 +117,13 @@ class Oracle(OverCorpus):
         draw = random.Random(repr((self.seed, corpus.topic, query.query_id)))
         chosen = draw.sample(relevant, round(self.share * len(relevant)))
         changed = list(scores)
-        if self.errors == "shuffle":
+        if self.argument == "shuffle":
             for index, source in zip(chosen, draw.sample(chosen, len(chosen)), strict=True):
                 changed[index] = scores[source]
-        if self.errors in ("replace", "drop"):
+        if self.argument in ("replace", "drop"):
             for index in chosen:
                 changed[index] = 0.0
-        if self.errors in ("replace", "add"):
+        if self.argument in ("replace", "add"):
             for index, source in zip(draw.sample(irrelevant, min(len(chosen), len(irrelevant))), chosen, strict=False):
                 changed[index] = scores[source]
         return by_score(changed)

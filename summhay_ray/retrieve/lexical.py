@@ -250,12 +250,13 @@ _INDEXES = {
 
 
 class Bm25(OfWords):
-    """Okapi BM25. The name `bm25` stands for the tokenization `words`, whose scores are never negative."""
+    """Okapi BM25. The argument is the tokenization: `words` by default, whose scores are never negative."""
 
     name: ClassVar[str] = "bm25"
     whole: ClassVar[bool] = False
 
-    def __init__(self, argument: str = "", seed: int = 0, tokenization: str = "words") -> None:
+    def __init__(self, argument: str = "", seed: int = 0) -> None:
+        tokenization = argument or "words"
         if tokenization not in get_args(Tokenization):
             raise unknown("tokenization of bm25", tokenization, get_args(Tokenization))
         if tokenization == "wordnet":

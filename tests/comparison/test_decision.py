@@ -92,6 +92,13 @@ def test_no_system_is_named_where_nothing_is_shown(
         assert found.more_queries == (more or None)
 
 
+def test_more_queries_are_no_help_where_pairs_are_not_compared() -> None:
+    rows = [(name, f"q{n:02}", one) for name, scores in (("a", BEST), ("b", CLOSE), ("c", CLOSE)) for n, one in enumerate(scores)]
+    scores = pl.DataFrame(rows, schema=["system", "query", "f1"], orient="row")
+    found = compare_runs([RunScores("r", ByQuery(scores, {"f1": "%"}))], ("a", "*")).decision
+    assert found.reasons == ["only 2 of 3 pairs of these systems are compared"] and found.more_queries is None
+
+
 def test_a_reason_from_outside_stops_a_decision() -> None:
     found = decided({"best": BEST, "worse": WORSE}, limits=["the haystack has no review"])
     assert found.use is None and found.text.startswith("No decision: the haystack has no review.")

@@ -82,8 +82,9 @@ def test_corrected_coverage_stays_within_0_and_1() -> None:
     assert low.ci["coverage_corrected"][0] == 0.0 < low.ci["coverage_corrected"][1]
     stern = replace(BIAS, mean=-0.6)
     assert corrected(score(), stern).coverage_corrected == 1.0
-    none = corrected(score(coverage=0.0, joint=0.0, ci={"joint": (0.0, 0.0)}), BIAS)
-    assert (none.joint_corrected, none.ci["joint_corrected"]) == (0.0, (0.0, 0.0))
+    # Nothing covered in a few queries is no certainty about others.
+    none = corrected(score(coverage=0.0, joint=0.0, ci={"joint": (0.0, 0.4)}), BIAS)
+    assert (none.joint_corrected, none.ci["joint_corrected"]) == (0.0, (0.0, 0.4))
 
 
 @given(st.integers(0, 300), st.floats(0, 1), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(-1, 1), st.floats(0, 0.3))

@@ -61,7 +61,7 @@ def test_each_tokenization_is_its_own() -> None:
     corpus = Corpus("runs", tuple("abcde"), texts, (Query("q", "Run run."),))
 
     def holding(tokenization: str) -> list[int]:
-        (ranking,) = retrieve.rankings(retrieve.Bm25(tokenization=tokenization), corpus)
+        (ranking,) = retrieve.rankings(retrieve.Bm25(tokenization), corpus)
         return sorted(one.number for one in ranking if one.score > 0)
 
     # "run." is a single word for `split`, which also keeps the empty word between two spaces.
@@ -94,7 +94,7 @@ def test_odsum_meeting_is_retrieved_as_its_authors_do(shared_data: Path) -> None
 
 
 def bm25_split() -> retrieve.Bm25:
-    return retrieve.Bm25(tokenization="split")
+    return retrieve.Bm25("split")
 
 
 def test_fused_rankings() -> None:
@@ -172,9 +172,9 @@ def test_retrievers_of_ones_own_answer_for_any_corpus() -> None:
 def test_the_oracle_makes_the_requested_errors(errors: str, held: int) -> None:
     gold = {name: 5.0 - place for place, name in enumerate("abcd")}
     corpus = Corpus("gold", tuple("abcdefgh"), ("",) * 8, (Query("q", "", gold),))
-    (ranking,) = retrieve.rankings(retrieve.Oracle(seed=3, errors=errors, share=0.5), corpus)
+    (ranking,) = retrieve.rankings(retrieve.Oracle(errors, seed=3, share=0.5), corpus)
     needed = [one.number for one in ranking if one.score > 0]
     assert sum(number <= 4 for number in needed) == held
     assert len(needed) == {"replace": 4, "add": 6, "drop": 2, "shuffle": 4}[errors]
-    assert retrieve.rankings(retrieve.Oracle(seed=3, errors=errors, share=0.5), corpus) == [ranking]
-    assert retrieve.rankings(retrieve.Oracle(errors=errors, share=0.0), corpus) == retrieve.rankings(retrieve.Oracle(), corpus)
+    assert retrieve.rankings(retrieve.Oracle(errors, seed=3, share=0.5), corpus) == [ranking]
+    assert retrieve.rankings(retrieve.Oracle(errors, share=0.0), corpus) == retrieve.rankings(retrieve.Oracle(), corpus)

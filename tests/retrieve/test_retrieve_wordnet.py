@@ -16,7 +16,7 @@ CORPUS = Corpus(
 
 def test_lemmas_are_stemmed_and_of_equal_scores_the_later_document_is_first() -> None:
     try:
-        found = Bm25(tokenization="wordnet")
+        found = Bm25("wordnet")
     except UnknownName as error:
         assert "needs WordNet's data" in str(error) and "\n" not in str(error)
         pytest.skip("WordNet's data is not installed: what it changes is not tested")

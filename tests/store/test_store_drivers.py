@@ -121,7 +121,7 @@ def test_the_same_run_is_taken_over_when_the_first_has_stopped(files: FarFiles) 
 
 def test_a_driver_that_does_not_give_way_is_reported(files: FarFiles) -> None:
     begin_session(files, "r", True)
-    with pytest.raises(StoreError, match=r"run r: its earlier driver \(on .*\) does not make way"):
+    with pytest.raises(StoreError, match=r"run r: the previous driver \(on .*\) is still running"):
         begin_session(files, "r", True, wait_s=0.2)
 
 

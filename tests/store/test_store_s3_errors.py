@@ -142,9 +142,9 @@ REFUSALS = [
         301,
         "PermanentRedirect",
         "",
-        "bucket 'BUCKET' lies in another region than boto3 asked; add region=REGION to the store's URI",
+        "bucket 'BUCKET' is in another region than boto3 asked; add region=REGION to the store's URI",
     ),
-    (400, "AuthorizationHeaderMalformed", "", "lies in another region than boto3 asked"),
+    (400, "AuthorizationHeaderMalformed", "", "is in another region than boto3 asked"),
     (400, "InvalidBucketName", "", "URL refuses GetObject (InvalidBucketName, HTTP 400)"),
     (
         501,
@@ -211,9 +211,7 @@ def test_a_region_that_the_service_tells_is_passed_on() -> None:
         "ResponseMetadata": {"HTTPStatusCode": 400},
     }
     problem = problem_of(boto.ClientError(answer, "PutObject"), Place("bucket"))
-    assert str(problem).endswith(
-        "bucket 'bucket' lies in another region than boto3 asked; add region=eu-west-1 to the store's URI"
-    )
+    assert str(problem).endswith("bucket 'bucket' is in another region than boto3 asked; add region=eu-west-1 to the store's URI")
 
 
 def test_a_service_that_is_away_is_no_mistake_of_the_person() -> None:

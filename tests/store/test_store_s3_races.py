@@ -121,6 +121,6 @@ def test_a_name_that_is_taken_and_missing_is_reported(s3_bucket: Bucket) -> None
     open_files(s3_bucket.uri()).create("a", b"1")
     with FaultProxy(s3_bucket.server.url) as proxy:
         proxy.add(Fault("refuse", method="GET", status=404, code="NoSuchKey"))
-        with pytest.raises(StoreError, match="store/a .* is taken and missing at once"):
+        with pytest.raises(StoreError, match="store/a .* is both taken and missing"):
             S3Files(parse_place(s3_bucket.uri(url=proxy.url)), patience_s=1.0).create("a", b"2")
         assert proxy.count() < 20

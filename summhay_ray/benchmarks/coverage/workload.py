@@ -230,8 +230,8 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         )
         text = (
             "coverage: the mean share of a context's chunks that a question needs. n: questions with a verdict on every chunk; "
-            "those that lack some count in the mean by what they have. The paper's figures are GPT-4o's, on other data. basis: "
-            "what the verdicts rest on. By construction: the right answer covers the whole context, so that an offline "
+            "a question that lacks some counts in the mean by its other chunks. The paper's figures are GPT-4o's, on other data. "
+            "basis: what the verdicts rest on. By construction: the right answer covers the whole context, so an offline "
             "evaluator measures nothing; such figures are left out of all."
         )
         sections = [

@@ -205,8 +205,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         )
         others = [other for _, other in self._collections if other is not collection]
         if others:
-            # Take the background of the collection that shares the most documents. If none shares any, the seed draws a
-            # collection.
+            # Use the collection that shares the most documents. If none shares any, the seed draws one.
             common = [len(collection.common(other, documents)) for other in others]
             drawn = None if max(common) else self._random("background", collection.name).choice(others)
             other = drawn or others[common.index(max(common))]
@@ -337,9 +336,9 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
 
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Return the normalized words in speakers' names per chunk. Turns are found in the whole text, since a chunk may begin
-    within one."""
-    found = [(place, lenient_metrics.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
+    """Return, for each chunk, the normalized words of its speakers' names. Turns are found in the whole text, since a chunk
+    may begin in the middle of one."""
+    found = [(place, lenient_metrics.normalize(word)) for place, name in placed_turns(text) for word in name_words(name)]
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
 
@@ -355,8 +354,8 @@ def label_sheet(labels: pl.DataFrame, seed: int) -> bytes:
 
 
 def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
-    """Return domain -> mean F1 of the labels against a person's, and `n`, over the completed rows (Table B). Raises UserError
-    if the file is not such a sheet."""
+    """Map each domain to the mean F1 of the labels against a person's, and `n`, over the completed rows (Table B). Raises
+    UserError if the file is not such a sheet."""
     by_domain: dict[str, list[float]] = {}
     for _, row in read_sheet(path, _SHEET):
         if person := row[_SHEET[-1]]:

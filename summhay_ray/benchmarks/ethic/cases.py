@@ -45,9 +45,9 @@ def _result(metric: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
             names = ("domain", "id", "input_sections", "prediction", "templates")
             return {"requests": [asdict(request) for request in release_metrics.requests(*(given[name] for name in names))]}
         case "summarizing_score":
-            return release_metrics.judged(given["judge_outputs"])
+            return release_metrics.judge_figures(given["judge_outputs"])
         case _:
-            final, domains = release_metrics.aggregated(given["task"], given["scores_per_domain"])
+            final, domains = release_metrics.aggregate(given["task"], given["scores_per_domain"])
             return {"final_score": final, "domain_score": domains}
 
 

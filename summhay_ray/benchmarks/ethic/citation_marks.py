@@ -36,8 +36,7 @@ def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str
     that also cites the decision in full.
     """
     full = _any_of({decision.title, decision.citation, *forms})
-    # A decision has two kinds of short names: each party's name of more than one word, and its last word if that is a proper name
-    # (`Brandt`, but not `Board`).
+    # Short names: each party's name of more than one word, and its last word if that is a proper name (`Brandt`, not `Board`).
     parties = set()
     for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", decision.title)):
         *first, last = party.split() or [""]

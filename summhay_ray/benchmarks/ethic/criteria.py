@@ -13,7 +13,7 @@ from importlib import resources
 from summhay_ray import judge
 from summhay_ray.benchmark import Ask, RawAnswer
 from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA as NAMES
-from summhay_ray.benchmarks.ethic.release_metrics import SCALE, whole
+from summhay_ray.benchmarks.ethic.release_metrics import SCALE, whole_number
 from summhay_ray.benchmarks.ethic.spec import EthicJudge
 from summhay_ray.benchmarks.rating import values_for_rater
 from summhay_ray.errors import SpecError
@@ -65,6 +65,7 @@ def released_value(raw: RawAnswer | None) -> float | None:
     if not tokens:
         return None
     scores = (
-        (whole(str(alternative["token"])), float(alternative["logprob"])) for alternative in tokens[0].get("top_logprobs", ())
+        (whole_number(str(alternative["token"])), float(alternative["logprob"]))
+        for alternative in tokens[0].get("top_logprobs", ())
     )
     return math.fsum(score * math.exp(min(logprob, 0.0)) for score, logprob in scores if score in SCALE)

@@ -65,12 +65,12 @@ def remove_reasoning(text: str) -> str:
         return ""
 
 
-def _same_list(text: str) -> str:
-    """Normalize like `same`, and remove commas between thousands."""
-    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), same(text))
+def _normalize_list(text: str) -> str:
+    """Normalize like `normalize`, and remove commas between thousands."""
+    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), normalize(text))
 
 
-def same(text: str) -> str:
+def normalize(text: str) -> str:
     """Normalize a text for comparison: NFKC, ASCII digits, plain quotation marks and commas, case folded."""
     plain = unicodedata.normalize("NFKC", text).translate(_SIGNS)
     digits = "".join(str(unicodedata.decimal(letter)) if letter.isdecimal() else letter for letter in plain)
@@ -81,12 +81,12 @@ def _item(text: str) -> str:
     return " ".join(_BULLET.sub("", text).strip(_EDGES).split())
 
 
-def _unfenced(text: str) -> str:
+def _remove_fences(text: str) -> str:
     """Remove code fence lines and a closing offer of help from an answer."""
     return _CLOSER.sub("", remove_fences(text)).strip()
 
 
-def _without_remarks(text: str) -> str:
+def _remove_remarks(text: str) -> str:
     """Remove the sentences after an answer's list, whether they are on separate lines or follow its last item."""
     lines = [line for line in text.split("\n") if line.strip()]
     while len(lines) > 1 and _is_remark(lines[-1]):
@@ -167,17 +167,17 @@ def items(answer: str, gold: Collection[str] = ()) -> tuple[str, ...]:
     """Return the items of an answer's list without bullets, quotes and brackets, each once. Splits at commas (except between
     thousands), semicolons, line ends and `and`, but not inside items of `gold`. A lead-in that ends with a colon, and
     sentences after the list, are not items."""
-    bare = _unfenced(answer)
+    bare = _remove_fences(answer)
     listed = _listed(bare)
-    texts = [_LEAD_IN.sub("", _without_remarks(bare))] if listed is None else listed
-    parts = (_item(part) for text in texts for part in _BETWEEN.split(_same_list(text.strip())))
+    texts = [_LEAD_IN.sub("", _remove_remarks(bare))] if listed is None else listed
+    parts = (_item(part) for text in texts for part in _BETWEEN.split(_normalize_list(text.strip())))
     found = dict.fromkeys(item for part in parts for item in ([part] if part in gold else map(_item, _AND.split(part))) if item)
     return tuple(found)
 
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
     """Return the normalized labels. If there are none, or only "None", the single item is `none`."""
-    found = {item for label in labels if (item := _item(_same_list(label)))}
+    found = {item for label in labels if (item := _item(_normalize_list(label)))}
     return frozenset(found - {NONE} or {NONE})
 
 
@@ -194,7 +194,7 @@ def overlap(said: Collection[str], gold: frozenset[str]) -> Overlap:
 def numbers_of(text: str) -> tuple[str, ...]:
     """Return the numbers in brackets or, if there are none, all numbers that do not number a list. Each occurs once, without
     leading zeros."""
-    plain = same(text)
+    plain = normalize(text)
     inside = [number for part in _BRACKETS.findall(plain) for number in _NUMBER.findall(part)]
     numbers = inside or _NUMBER.findall(_LINE_NUMBER.sub("", plain)) or _NUMBER.findall(plain)
     # Keep numbers as strings: `int` refuses numbers with thousands of digits.
@@ -203,9 +203,9 @@ def numbers_of(text: str) -> tuple[str, ...]:
 
 def order(prediction: str) -> tuple[str, ...]:
     """Return the numbers of the options, in the order of the answer."""
-    bare = _unfenced(prediction)
+    bare = _remove_fences(prediction)
     listed = _listed(bare)
-    return numbers_of(_without_remarks(bare) if listed is None else "\n".join(listed))
+    return numbers_of(_remove_remarks(bare) if listed is None else "\n".join(listed))
 
 
 def order_score(said: Sequence[str], gold: Sequence[str]) -> float:
@@ -215,10 +215,10 @@ def order_score(said: Sequence[str], gold: Sequence[str]) -> float:
     if not place:
         raise ValueError("the gold order is empty")
     # Without duplicates, it is the longest increasing subsequence of the positions.
-    return _rising(place[token] for token in mine if token in place) / max(len(place), len(mine))
+    return _longest_rising(place[token] for token in mine if token in place) / max(len(place), len(mine))
 
 
-def _rising(values: Iterable[int]) -> int:
+def _longest_rising(values: Iterable[int]) -> int:
     """Return the length of the longest increasing subsequence of distinct numbers."""
     ends: list[int] = []
     for value in values:
@@ -231,25 +231,25 @@ def _rising(values: Iterable[int]) -> int:
 def chance(n: int) -> float:
     """Return the mean score of a random order of n options against 1..n: exact up to n = 7, else over 2,000 seeded shuffles."""
     if n <= _ENUMERATED:
-        lengths = [_rising(permutation) for permutation in itertools.permutations(range(n))]
+        lengths = [_longest_rising(permutation) for permutation in itertools.permutations(range(n))]
         return sum(lengths) / len(lengths) / n
     shuffled, draws = list(range(n)), random.Random(n)
     total = 0
     for _ in range(_SHUFFLES):
         draws.shuffle(shuffled)
-        total += _rising(shuffled)
+        total += _longest_rising(shuffled)
     return total / _SHUFFLES / n
 
 
-def attributed(prediction: str) -> tuple[str, ...]:
+def core_ids(prediction: str) -> tuple[str, ...]:
     """Return the ids in an answer's core category: from its last core header to the header of the other category. Without a
     core header, these are the ids before the other header; without any header, all ids."""
-    bare = _unfenced(prediction)
+    bare = _remove_fences(prediction)
     # JSON or a table names the categories.
     rows = [[cell for cell in row if not _is_core(cell)] for row in _named(bare) if any(map(_is_core, row))]
     if rows:
         return numbers_of(" ".join(cell for row in rows for cell in row[:1])) or (NONE,)
-    text = _MARKUP.sub("", unicodedata.normalize("NFKC", _without_remarks(bare)))
+    text = _MARKUP.sub("", unicodedata.normalize("NFKC", _remove_remarks(bare)))
     if numbers := numbers_of(_OTHER.split(_CORE.split(text)[-1])[0]):
         return numbers
     return (NONE,) if _CORE.search(text) or (_NOTHING.search(text) and not _OTHER.search(text)) else ()
@@ -263,13 +263,13 @@ def _is_core(name: str) -> bool:
 
 def gold_ids(labels: Iterable[str]) -> frozenset[str]:
     """Return the first number of each label. If no label has a number, the single item is `none`."""
-    matches = (_NUMBER.search(same(label)) for label in labels)
+    matches = (_NUMBER.search(normalize(label)) for label in labels)
     return frozenset(match.group().lstrip("0") or "0" for match in matches if match) or frozenset({NONE})
 
 
 def sections(text: str) -> dict[int, str]:
-    """Return section number -> the text below its header, which is `<Section 1>` or a line such as `**Section 1:**`. Texts of
-    a repeated section are joined."""
+    """Map each section number to the text below its header, which is `<Section 1>` or a line such as `**Section 1:**`. Texts
+    of a repeated section are joined."""
     _, *parts = (_HEADER if _HEADER.search(text) else _LINE_HEADER).split(text)
     bodies: dict[int, str] = {}
     for number, body in zip(map(int, parts[::2]), parts[1::2], strict=True):
@@ -278,8 +278,8 @@ def sections(text: str) -> dict[int, str]:
 
 
 def summaries(answer: str) -> dict[int, str]:
-    """Return section number -> its summary in an answer: below headers as in `sections`, in JSON, or in a table."""
-    bare = _unfenced(answer)
+    """Map each section number to its summary in an answer: below headers as in `sections`, in JSON, or in a table."""
+    bare = _remove_fences(answer)
     named = {int(match[1]): " ".join(row[1:]) for row in _named(bare) if row and (match := _SECTION.fullmatch(row[0]))}
     return named or sections(bare)
 

@@ -74,8 +74,6 @@ _EVERY = (
     "form:\n- Core IDs:\n- Supplementary IDs:"
 )
 LOOKUP_SECTION = "Answer for <Section {number}> alone, and leave all other sections aside. "
-"""Before an instruction of RECALLING (not in the paper): about one section, so that little of the context is needed."""
-LOOKUP_SECTION = "Answer for <Section {number}> alone, and leave all other sections aside. "
 """Precedes an instruction of RECALLING (not in the paper): the question is about one section, so it needs little of the
 context."""
 ATTRIBUTING_LAW = (

@@ -136,19 +136,19 @@ def requests(domain: str, id: str, source: str, prediction: str, templates: Mapp
 
 
 def pairs(domain: str, source: str, prediction: str) -> dict[str, tuple[str, str]]:
-    """Return header -> (section, summary) for each section that the answer summarizes."""
+    """Map each header to (section, summary), for the sections that the answer summarizes."""
     of_answer = bodies(prediction, domain)
     return {header: (body, of_answer[header]) for header, body in bodies(source, domain).items() if header in of_answer}
 
 
 def bodies(text: str, domain: str) -> dict[str, str]:
-    """Return header -> the text below it. If a header is repeated, its last text counts."""
+    """Map each header to the text below it. If a header is repeated, its last text counts."""
     parts = re.split(rf"(<{'Segment' if domain == 'Law' else 'Section'} \d+>)", text)
     return {header: body.strip() for header, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Return sample -> its figures, computed from the first token of each judge's answer and the token's alternatives. Sums
+def judge_figures(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Map each sample to its figures, computed from the first token of each judge's answer and the token's alternatives. Sums
     are divided by a third of all answers, so a lost answer shifts every criterion. Raises KeyError for an unknown criterion."""
     samples: dict[str, dict[str, float]] = {}
     n: dict[str, int] = {}
@@ -165,7 +165,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
             figures[f"top_{criterion}"] += float(output["token"])
         mass = dict.fromkeys(SCALE, 0.0)
         for other in output["top_logprobs"]:
-            score = whole(other["token"])
+            score = whole_number(other["token"])
             if score in mass:
                 with np.errstate(over="ignore"):
                     mass[score] += float(np.exp(_finite_or_not(other.get("logprob", "-Infinity"))))
@@ -183,7 +183,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     return samples
 
 
-def whole(token: str) -> int | None:
+def whole_number(token: str) -> int | None:
     """Return the score in a token as the scripts read it, or None if it is not a whole number."""
     try:
         return int(token)
@@ -196,7 +196,7 @@ def _finite_or_not(value: Any) -> Any:
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
 
 
-def aggregated(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
+def aggregate(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
     """Return (mean of all samples, domain -> mean), over the task's domains only. Raises KeyError for a sample without a
     score, ZeroDivisionError for a domain without samples, and UnboundLocalError for an unknown task."""
     if task not in DOMAINS:

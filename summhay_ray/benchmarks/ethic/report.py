@@ -116,7 +116,8 @@ def table_3(overall: pl.DataFrame) -> pl.DataFrame:
 
 
 def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield two rows per model, one per reading. The column `column` of `scores` says which of `names` a score belongs to."""
+    """Yield two rows per model, one per reading. The value in `column` is the name (one of `names`) under which a score is
+    shown."""
     kept = scores.filter(pl.col("column").is_in(names))
     for (model,), rows in kept.group_by("model", maintain_order=True):
         for value, reading in _READINGS.items():

@@ -168,15 +168,14 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
     else:
         attributing = row.task == "Attributing"
         gold = lenient_metrics.gold_ids(row.gold) if attributing else lenient_metrics.gold_items(row.gold)
-        read = lenient_metrics.attributed(text) if attributing else lenient_metrics.items(text, gold)
+        read = lenient_metrics.core_ids(text) if attributing else lenient_metrics.items(text, gold)
         both = lenient_metrics.overlap(read, gold)
         figures = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
     return figures if read else {}, not read
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
-    # The scripts divide each criterion's sum by a third of all answers and average the three. That equals the mean of all
-    # answers.
+    # The scripts average each criterion's sum over a third of all answers, which equals the mean of all answers.
     released = lenient_metrics.mean(rating.released for rating in rated if rating.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True
@@ -273,9 +272,9 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) 
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) -> pl.DataFrame:
-    """Return Summarizing by judge, model and domain: the mean rating per criterion; `outside`, the probability mass outside
-    the scale; `missing`, the share of sections without a summary; and `copied`, the ratio of summary to section length. Near
-    1 it is a copy, which no criterion penalizes. `n`: answers. `samples`: see `sample_counts`."""
+    """Return the figures of Summarizing by judge, model and domain: the mean rating per criterion; `outside`, the probability
+    mass outside the scale; `missing`, the share of sections without a summary; and `copied`, the ratio of summary to section
+    length. A ratio near 1 shows a copy, which no criterion penalizes. `n`: answers. `samples`: see `sample_counts`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(

@@ -55,13 +55,13 @@ class EthicModel(ModelSpec):
 
     max_tokens: int = Field(default=4096, ge=1, description="longest answer, in tokens")
     tasks: list[Task] | None = Field(
-        default=None, description="its tasks; null: all, for key-free models those that they can answer"
+        default=None, description="its tasks; null: all (for offline models, those that they can answer)"
     )
     context: ContextSpec = Field(default=ContextSpec(), description="the part of a context that the model sees")
     tokenizer: str | None = Field(default=None, description="path of its tokenizer.json, from the spec's folder; null: cl100k")
 
     @property
-    def asked(self) -> tuple[str, ...] | None:
+    def answered_tasks(self) -> tuple[str, ...] | None:
         """The tasks that the model answers; None: all."""
         return KEY_FREE.get(self.model) if self.tasks is None else tuple(self.tasks)
 
@@ -119,12 +119,12 @@ class EthicSpec(Spec):
     @property
     def raters(self) -> list[EthicJudge]:
         """The judges to ask; a panel is replaced by its members."""
-        return [one for judge in self.judges for one in judge.asked]
+        return [one for judge in self.judges for one in judge.rating_models]
 
     @model_validator(mode="after")
     def _some_task(self) -> EthicSpec:
         for model in self.models:
-            if model.asked == ():
+            if model.answered_tasks == ():
                 raise ValueError(
                     f"models: {model.label} answers none of ETHIC's tasks; offline/names, order, match and support do"
                 )

@@ -78,7 +78,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         """Yield one item per model and record of its tasks, model by model and document by document."""
         for model in self.spec.models:
             for place, record in enumerate(self.records):
-                if model.asked is None or record.task in model.asked:
+                if model.answered_tasks is None or record.task in model.answered_tasks:
                     data = {"place": place, "task": record.task, "domain": record.domain, "document": record.document}
                     name = f"{model.label}@{record.task}/{record.domain}/{record.id}"
                     yield benchmark.Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
@@ -96,7 +96,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
                 if self.spec.over_length == "truncate-middle":
                     room += ", and no room is left for the context; lower max_tokens, or raise context_window"
                 raise benchmark.NoReply("answer", Failed("context_window", room))
-            # The stage separates a model's answers from its ratings if it is its own judge. The scripts also score the thinking.
+            # A model may be its own judge: the stage separates its answers from its ratings. The scripts also score the thinking.
             messages = [*([system(prompt.system)] if prompt.system else []), user(prompt.user)]
             reply = await ask("answer", messages, model=model, keep_thinking=True)
         except benchmark.NoReply as none:

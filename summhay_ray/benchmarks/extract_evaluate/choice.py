@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 SMALL = 1024
-"""The largest budget among which the paper chooses what it calls Pareto efficient (section 3.4, "under 1024"; 1024 is
-included)."""
+"""Maximum budget for the choice that the paper calls Pareto efficient (section 3.4, "under 1024"; 1024 is included)."""
 
 DIGITS = 9
 
@@ -37,10 +36,11 @@ def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
     cheaper cell, then to the earlier one. Cells with an undefined correlation are left out. Raises ValueError for an unknown
     rule.
 
-    Rule `release` reproduces the paper's Table 2 from its Table 3, on the same pairs: the best cell is an extract (not the full
-    document, budget None), and the efficient cell is the best one of at most 1024 tokens. Rule `front`: a cell is efficient if
-    no other is better in both cost and Pearson + Spearman, and the cheapest is listed first. Cost is `usd` if all cells have
-    it, else the budget.
+    Rule `release` reproduces the paper's Table 2 from its Table 3, on the same pairs. The best cell must be an extract, not the
+    full document (budget None). The efficient cell is the best one of at most 1024 tokens.
+
+    Rule `front`: a cell is efficient if no other is better in both cost and Pearson + Spearman; the cheapest is listed first.
+    Cost is `usd` if all cells have it, else the budget.
     """
     known = [cell for cell in cells if math.isfinite(total(cell))]
     if rule == "release":

@@ -1,5 +1,5 @@
-"""Compute scores from ratings: correlation with human scores, difference from the full document, choice of a method. Pure
-functions."""
+"""Pure functions that compute scores from ratings: correlation with human scores, difference from the full document, choice
+of a method."""
 
 import math
 from collections import Counter

@@ -33,7 +33,7 @@ def sections(scores: Tables) -> Iterator[Section]:
         yield Section("Full document or extract", f"{FULL_TEXT} {CHOICES_TEXT} {INTERVALS}", table, units)
     if scores["metrics"].height:
         table = _without(scores["metrics"], "kendall")
-        yield Section("Metrics beside the raters", INTERVALS, table)
+        yield Section("Metrics next to the raters", INTERVALS, table)
     for names, rows in scores["correlations"].group_by(TASK, maintain_order=True):
         task = " · ".join(map(str, names))
         cells = rows.drop(TASK)

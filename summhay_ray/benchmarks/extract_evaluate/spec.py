@@ -54,7 +54,7 @@ class CriterionSpec(Strict):
         return self
 
     @property
-    def on(self) -> judge.Scale:
+    def effective_scale(self) -> judge.Scale:
         """Return the scale: the spec's, else the criterion's own."""
         return judge.Scale(*self.scale) if self.scale else judge.criteria()[self.name].scale
 
@@ -63,7 +63,7 @@ class CriterionSpec(Strict):
         missing."""
         own = judge.criteria().get(self.name)
         text = prompt or (own.prompt if own else "")
-        return judge.Criterion(self.name, self.on, text, own.version if own and not prompt else 1)
+        return judge.Criterion(self.name, self.effective_scale, text, own.version if own and not prompt else 1)
 
 
 class MetricSpec(Strict):
@@ -102,7 +102,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
         min_length=1, description="files of summaries with sources and human scores, relative to the spec; or sample/pairs"
     )
     criteria: list[CriterionEntry] = Field(
-        default=[CriterionSpec(name="faithfulness")], min_length=1, description="what is rated"
+        default=[CriterionSpec(name="faithfulness")], min_length=1, description="the criteria of the ratings"
     )
     methods: list[str] = Field(
         default=["lead", "rouge-1", "rouge-2", "rouge-1+2"], description="extraction methods; or module:Class"
@@ -161,7 +161,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
                 raise ValueError(f"models: {error}") from error
         for criterion in self.criteria if any(rater.logprobs for rater in self.raters) else ():
             try:
-                judge.check_logprobs(criterion.on)
+                judge.check_logprobs(criterion.effective_scale)
             except ValueError as error:
                 raise ValueError(f"criteria: {criterion.name}: {error}") from error
         return self

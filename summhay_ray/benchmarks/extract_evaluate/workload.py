@@ -32,7 +32,7 @@ class ExtractRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    method: Annotated[str, "how sentences were chosen"]
+    method: Annotated[str, "the extraction method"]
     budget: Annotated[int, "maximum tokens of the extract"]
     index: Annotated[tuple[int, ...], "numbers of the sentences in the source, from 0, in the order shown"]
     tokens: Annotated[int, "cl100k tokens of the extract"]
@@ -46,11 +46,11 @@ class RatingRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    method: Annotated[str, "how sentences were chosen; full: the whole source; full-release: as the paper's code cuts it"]
+    method: Annotated[str, "the extraction method; full: the whole source; full-release: the source as the paper's code cuts it"]
     budget: Annotated[int, "maximum tokens of the extract; 0 for the full source"]
-    criterion: Annotated[str, "what is rated"]
-    rater: Annotated[str, "who rates"]
-    rating: Annotated[float, "on the criterion's scale"]
+    criterion: Annotated[str, "the criterion"]
+    rater: Annotated[str, "the rater"]
+    rating: Annotated[float, "the rating, on the criterion's scale"]
     how: Annotated[str, "text: one answer; samples: the mean of several; logprobs: the expectation over the first token; panel"]
     votes: Annotated[tuple[float, ...], "the ratings of the readable samples, or of the members of a panel"]
     n_asked: Annotated[int, "samples that were requested"]
@@ -67,7 +67,7 @@ class HumanRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    criterion: Annotated[str, "what is scored"]
+    criterion: Annotated[str, "the criterion"]
     score: Annotated[float, "the human score, as in the file"]
 
 
@@ -78,7 +78,7 @@ class MetricRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    metric: Annotated[str, "as the spec names it"]
+    metric: Annotated[str, "the metric's name in the spec"]
     score: Annotated[float | None, "null if undefined: there is no reference, or the metric returned NaN or an infinity"]
 
 
@@ -378,7 +378,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
 
 
 def _shown_to(items: Sequence[benchmark.Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:
-    """Return item id -> the numbers of the sentences that the rater sees. Full documents are left out."""
+    """Map each item id to the numbers of the sentences that the rater sees. Full documents are left out."""
     return {item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made}
 
 

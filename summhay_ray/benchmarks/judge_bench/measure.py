@@ -1,4 +1,4 @@
-"""Measure judges on annotated summaries, part by part. The parts are those of a blend or of a cascade.
+"""Measure judges on annotated summaries. A blend or a cascade is measured part by part.
 
 Any part may be a stored prediction instead of a model. This module calls no model itself: it calls an `AskJudge`.
 """
@@ -33,7 +33,8 @@ class Measure:
         self.all: Wanted = [range(len(summary.insights)) for summary in summaries]
         self._summarizers = [parse_system(summary.system).model or "unknown" for summary in summaries]
         self._free: dict[bool, list[list[bench.Rated]]] = {}
-        """Whether the free judge sees all insights of a summary at once -> its ratings of each summary's insights."""
+        """The free judge's ratings of each summary's insights. The key is True for the judge that sees all insights of a
+        summary at once."""
 
     def row(self, judge: BenchJudge, ask: AskJudge) -> BenchRow:
         judged = self.outcomes_of(judge, self.all, ask)
@@ -117,14 +118,14 @@ class Measure:
         if not is_free(named):
             return ask(judge, named, wanted)
         # As in a run, a judge that sees all insights of a summary at once gets all of them.
-        together = named.kind == "offline"
-        if together not in self._free:
+        sees_all = named.kind == "offline"
+        if sees_all not in self._free:
             if self._held_out:
-                self._free[together] = fit.held_out(fit.measure(self._summaries), together)
+                self._free[sees_all] = fit.held_out(fit.measure(self._summaries), sees_all)
             else:
                 texts = [([insight.text for insight in summary.insights], summary.bullets) for summary in self._summaries]
-                self._free[together] = [bench.rate(row, bullets, together) for row, bullets in texts]
-        rows = zip(self._free[together], wanted, strict=True)
+                self._free[sees_all] = [bench.rate(row, bullets, sees_all) for row, bullets in texts]
+        rows = zip(self._free[sees_all], wanted, strict=True)
         return Judged([{place: Answer(rated[place].verdict) for place in places} for rated, places in rows])
 
 

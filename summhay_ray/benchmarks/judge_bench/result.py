@@ -112,7 +112,7 @@ class BenchResult:
 
     @property
     def status(self) -> str:
-        """Status: done, budget (stopped by it), or partial (judgments are missing, or a usage is not credible)."""
+        """done, budget (the budget stopped the bench), or partial (judgments are missing, or a usage is not credible)."""
         errors = Counter(error for row in self.judges for error in row.failures)
         return "budget" if errors["budget"] else "partial" if errors or self.doubted else "done"
 
@@ -183,7 +183,7 @@ def agreement_section(judges: Sequence[BenchRow]) -> Section:
 
 
 def bias_section(judges: Sequence[BenchRow]) -> Section:
-    """Return a section with a row per judge: how far its coverage lies above people's (paper, Table 6)."""
+    """Return a section with a row per judge: how far its coverage is above people's (paper, Table 6)."""
     names = sorted({name for judge in judges for name in judge.figures.bias})
     rows = [
         {
@@ -199,7 +199,7 @@ def bias_section(judges: Sequence[BenchRow]) -> Section:
     ]
     text = (
         "How far a judge's coverage lies above people's, in points, by who wrote the summary (paper, Table 6), and the mean over "
-        "these; summhay score takes off the mean over insights. Length and ...: correlation of the words a bullet with the "
+        "these; summhay score subtracts the mean over insights. Length and ...: correlation of the words per bullet with the "
         "judge's coverage, and with its bias."
     )
     table = pl.DataFrame(rows, infer_schema_length=None)

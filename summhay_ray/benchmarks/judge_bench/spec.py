@@ -53,7 +53,7 @@ class BenchSpec:
     revision_of: Callable[[str], Mapping[str, Any]]
     """Maps a local model to the sampling parameter that distinguishes its revisions."""
 
-    def asked(self, bench_judge: BenchJudge, leaf: Named) -> tuple[JudgeSpec, JudgeSettings]:
+    def settings_of(self, bench_judge: BenchJudge, leaf: Named) -> tuple[JudgeSpec, JudgeSettings]:
         entry = self.spec.part(bench_judge.entry, leaf) if bench_judge.entry else self.spec.entry_of(leaf)
         if entry.extract is not None:
             raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
@@ -63,7 +63,7 @@ class BenchSpec:
 
     def identity(self, bench_judge: BenchJudge, leaf: Named) -> list[Any]:
         """Return, as JSON, everything that affects a part's verdicts: strategy, model, prompt, parameters, user code."""
-        entry, settings = self.asked(bench_judge, leaf)
+        entry, settings = self.settings_of(bench_judge, leaf)
         prompt = judge.prompt_identity(settings.prompt, entry.strategy)
         sample = [leaf.sample] if leaf.sample else []
         return [entry.strategy, settings.model, prompt, dict(settings.sampling), code_identity(entry.strategy), *sample]
@@ -96,7 +96,7 @@ def read_judges(
         if leaf.kind == "stored" and (key := leaf.text.removeprefix("stored/")) not in keys:
             raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file has no predictions")
         if is_asked(leaf):
-            entry, settings = read.asked(bench_judge, leaf)
+            entry, settings = read.settings_of(bench_judge, leaf)
             try_judge(entry.strategy)
             check_model(settings.model)
             if settings.model.startswith("replay/"):

@@ -97,7 +97,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
     def _asked_models(self) -> Sequence[benchmark.ModelSpec]:
         """The entries of the models that the run may ask."""
         leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]
-        entries = [self._known.asked(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
+        entries = [self._known.settings_of(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
         entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
         return list({entry.model: entry for entry in reversed(entries)}.values())
 
@@ -125,7 +125,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         """See `Workload`. Yields one item per question. Judges that ask the same question share an item."""
         seen = set[str]()
         for index, (judge, leaf, wanted) in enumerate(self.parts):
-            model = self._known.asked(judge, leaf)[1].model
+            model = self._known.settings_of(judge, leaf)[1].model
             for item_id, summary, places in self._questions(judge, leaf, wanted):
                 if item_id not in seen:
                     seen.add(item_id)
@@ -135,14 +135,14 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
     def _questions(self, judge: BenchJudge, leaf: Named, wanted: result.Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
         """Yield the questions to a part as (item id, index of the summary, indices of the insights)."""
         who = self._known.identity(judge, leaf)
-        alone = asks_alone(self._known.asked(judge, leaf)[0].strategy)
+        alone = asks_alone(self._known.settings_of(judge, leaf)[0].strategy)
         for summary, places in enumerate(wanted):
-            for together in [[place] for place in places] if alone else [list(places)] if places else []:
-                yield semantic_hash([who, summary, together])[:32], summary, together
+            for indices in [[place] for place in places] if alone else [list(places)] if places else []:
+                yield semantic_hash([who, summary, indices])[:32], summary, indices
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         judge, leaf, _ = self.parts[item.data["part"]]
-        longest = int(self._known.asked(judge, leaf)[1].sampling.get("max_tokens", 0)) or 1
+        longest = int(self._known.settings_of(judge, leaf)[1].sampling.get("max_tokens", 0)) or 1
 
         def expected(request: benchmark.Request) -> int:
             return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // longest)
@@ -158,9 +158,9 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         return {VERDICTS.name: rows, ANSWERS.name: [BenchAnswer(item.id, key) for key in sorted(ask.raw)]}
 
     async def judged(self, item: benchmark.Item, ask: AskModel, planning: bool = False) -> dict[int, Outcome[Verdict]]:
-        """Judge an item. Returns index of each insight -> its outcome, which is Malformed if scoring would not use it."""
+        """Judge an item. Maps the index of each insight to its outcome, which is Malformed if scoring would not use it."""
         judge, leaf, _ = self.parts[item.data["part"]]
-        entry, settings = self._known.asked(judge, leaf)
+        entry, settings = self._known.settings_of(judge, leaf)
         summary, places = self._summaries[item.data["summary"]], item.data["places"]
         named = self.models.settings()
 

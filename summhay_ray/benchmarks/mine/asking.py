@@ -45,7 +45,7 @@ class AskedSteps:
         await asyncio.gather(*(read(place, source) for place, source in enumerate(self.sources)))
         return {} if self.ask.planning else claims
 
-    async def joined(self, mined: Sequence[Mined], least: int) -> list[Mined]:
+    async def join_same(self, mined: Sequence[Mined], least: int) -> list[Mined]:
         """Join the insights that the group model considers the same, and return those found in enough documents."""
         groups: list[list[int]] = []
 
@@ -63,7 +63,7 @@ class AskedSteps:
         await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
         return merged(mined, sorted(groups), least)
 
-    async def checked(self, mined: Sequence[Mined], least: int) -> list[Mined]:
+    async def check_uncertain(self, mined: Sequence[Mined], least: int) -> list[Mined]:
         """Ask the check model about the uncertain insights. Returns the insights, most certain first."""
         unsure: dict[int, list[int]] = {}
         for place, one in enumerate(mined):
@@ -124,7 +124,7 @@ class AskedSteps:
         confidence = min(1.0, one.confidence * mean(evidence) / mean(one.evidence))
         return replace(one, evidence=tuple(evidence), doubtful=tuple(doubtful), confidence=round(confidence, 4))
 
-    async def worded(self, mined: Sequence[Mined]) -> list[Mined]:
+    async def reword(self, mined: Sequence[Mined]) -> list[Mined]:
         async def word(one: Mined) -> Mined:
             try:
                 shown = [found.text for found in sorted(one.evidence, key=lambda found: -found.score)[:5]]

@@ -43,10 +43,10 @@ class MineModels(Strict):
     )
     insight: _Step = Field(default=None, description="words each insight from its evidence; null: its most informative sentence")
     query: _Step = Field(default=None, description="words each query; null: use the words that a subtopic's insights share")
-    check: _Step = Field(default=None, description="checks the documents that the free path is unsure of; null: no check")
+    check: _Step = Field(default=None, description="checks documents where comparing words leaves doubt; null: no check")
 
-    def used(self) -> dict[Step, ModelSpec]:
-        """Return step -> its model, for the steps that have one."""
+    def by_step(self) -> dict[Step, ModelSpec]:
+        """Map each step that has a model to this model."""
         return {step: model for step in STEPS if (model := getattr(self, step)) is not None}
 
 

@@ -57,7 +57,7 @@ from summhay_ray.outcome import Failed
 from summhay_ray.synth import absent_subjects, absent_subtopics
 
 FEW_INSIGHTS = 30
-"""A run with at least this many documents but fewer insights explains why in a note."""
+"""If a run has at least this many documents but finds fewer insights, a note explains why."""
 SHOWN = 20
 """Number of insights that a run prints."""
 SHORTEST = 4
@@ -175,7 +175,7 @@ class Mine(Benchmark[MineSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. Returns one queue, which all models share."""
-        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
+        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.by_step())}
 
     def items(self) -> Iterator[Item]:
         """See `Workload`. Yields one item, the folder."""
@@ -184,7 +184,7 @@ class Mine(Benchmark[MineSpec]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`. Returns the haystack's rows, and records a failure for each file that cannot be read."""
-        models = self.spec.models.used()
+        models = self.spec.models.by_step()
         if ask.planning and not models:
             return {}
         # `plan` reports unreadable files as warnings: the haystack is made anyway.
@@ -199,7 +199,7 @@ class Mine(Benchmark[MineSpec]):
         mined = await asyncio.to_thread(mining.mined)
         least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
-            mined = await asking.joined(mined, least)
+            mined = await asking.join_same(mined, least)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
@@ -212,13 +212,13 @@ class Mine(Benchmark[MineSpec]):
                 mend += "; add documents that do not say it"
             return self._nothing(ask, "group", f"{what}; {mend}{'' if 'claim' in models else f'. {MODELS}'}")
         if "check" in models:
-            mined = await asking.checked(mined, least)
+            mined = await asking.check_uncertain(mined, least)
         if not mined:
             return self._nothing(
                 ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
             )
         if "insight" in models:
-            mined = await asking.worded(mined)
+            mined = await asking.reword(mined)
         topic = self.spec.topic or self.name
         documents = [[evidence.document for evidence in one.evidence] for one in mined]
         texts = [source.text for source in self._sources]
@@ -315,8 +315,8 @@ class Mine(Benchmark[MineSpec]):
             return ()
         notes = [note for row in made.iter_rows(named=True) for note in row["notes"]]
         text = (
-            "The surest first; n: documents that say it, of which unsure ones rest on some of its words. Real prose varies more "
-            "than a model's: read the doubts (--review) before you trust the last ones."
+            "The most certain first. n: documents that state the insight; unsure: those with only some of its words. "
+            "Real prose varies more than a model's: read the doubts (--review) before you trust the last ones."
         )
         insights = scores["insights"]
         texts = [textwrap.shorten(text, 2 * CUT, placeholder=" …") for text in insights["insight"].head(SHOWN)]
@@ -465,7 +465,7 @@ def _why_few(mining: Mining) -> str:
         return ""
     n = mining.n_incomplete()
     form = f" ({n} of them without a subject or a verb, or understood only with the lines before)" if n else ""
-    similar = f"statements that resemble one of another document: {mining.n_similar}{form}"
+    similar = f"Statements that resemble one of another document: {mining.n_similar}{form}"
     return f"{similar}; most others say something else about the same. "
 
 

@@ -253,8 +253,8 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
     """Return clusters of row indices, each sorted, in the order of their first member. `similarity`: (n, n).
 
     The linkage only joins rows if every pair of them is above the threshold. A cluster of more than `most` rows is split until
-    all parts fit (the paper lowers the threshold, which cannot split a cluster). A cluster of fewer than `least` rows joins the
-    most similar cluster with room for it.
+    all parts fit. (The paper lowers the threshold instead, but that cannot split a cluster.) A cluster of fewer than `least`
+    rows joins the most similar cluster with room for it.
     """
     from scipy.cluster.hierarchy import fcluster
 

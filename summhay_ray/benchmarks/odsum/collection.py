@@ -124,8 +124,8 @@ class Collection:
         return cls(**{**fields, "documents": documents, "queries": queries, "warnings": tuple(fields["warnings"])})
 
     def files(self) -> dict[str, str]:
-        """Return path -> text of a folder that `read_collection` reads, with the attribution. Raises UserError if file names
-        clash."""
+        """Return a folder that `read_collection` reads, as a mapping from path to text, with the attribution. Raises
+        UserError if file names clash."""
         files = {f"documents/{as_file_name(document.document_id)}.txt": document.text for document in self.documents}
         if len(files) < len(self.documents):
             raise UserError("two document ids map to the same file name; use ids of letters and digits")

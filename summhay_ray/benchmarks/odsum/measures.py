@@ -59,8 +59,7 @@ async def measure(
     for name, geval in spec.gevals.items() if references else ():
         given = await _rate(geval, (item_id, name), text, references, ask, sampling)
         ratings += given
-        # Take each criterion's best rating over references (or the mean), then the mean over criteria; None if a rating is
-        # missing.
+        # The mean over criteria of the best rating (or mean rating) over references; None if a rating is missing.
         if len(given) == len(geval.criteria) * len(references):
             values = [[row.rating for row in given if row.criterion == criterion] for criterion in geval.criteria]
             by_criterion = [max(of) if geval.over == "best" else sum(of) / len(of) for of in values]

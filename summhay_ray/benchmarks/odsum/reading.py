@@ -108,8 +108,10 @@ def _meetings(place: _Place, called: str) -> Collection:
 
 
 def meeting_splits(query_ids: Sequence[str]) -> Mapping[str, str]:
-    """Return query id of ODSum-meeting -> train (60 %), test (30 %) or dev (10 %), split as in the release: scikit-learn's
-    `train_test_split` with `test_size` 0.4, then 0.25 on the rest, and `random_state` 42."""
+    """Map each query id of ODSum-meeting to train (60 %), test (30 %) or dev (10 %), split as in the release.
+
+    The release uses scikit-learn's `train_test_split` with `test_size` 0.4, then 0.25 on the rest, and `random_state` 42.
+    """
     ids_of, rest = {}, list(query_ids)
     for name, share in (("train", 0.4), ("test", 0.25)):
         order = np.random.RandomState(SEED).permutation(len(rest)).tolist()

@@ -112,7 +112,7 @@ def _loss_section(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     named = [name for name in figures if not name.endswith(("_low", "_high", "_reason"))]
     return Section(
         "What retrieval's errors cost",
-        text="The layout of Table 5: the figure with the oracle's documents, all that are gold, and the loss when the same model "
+        text="The layout of Table 5: the figure with the oracle's documents (all gold ones), and the loss when the same model "
         "and strategy see the retriever's instead: the mean difference per query, over queries answered in both settings, with "
         "its 95 % interval.",
         table=table.select(*index, "n", *(pl.col(name).alias(f"n of {NAMES[name[5:]]}") for name in fewer), *figures),

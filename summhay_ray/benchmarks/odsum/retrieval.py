@@ -71,8 +71,8 @@ class RankedCollection:
 
 
 def shown_numbers(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) -> dict[str, Any]:
-    """Return item id -> `numbers`, the first k documents (all of them without a k), or `missing`, the reason why there is no
-    ranking."""
+    """Map each item id to `numbers`, the first k documents (all of them without a k), or to `missing`, the reason why there
+    is no ranking."""
     own: dict[str, Any] = {}
     for item in items:
         if "summarizer" not in item.data:

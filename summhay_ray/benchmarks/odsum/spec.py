@@ -22,7 +22,7 @@ class RougeSpec(Strict):
     """F1 of ROUGE-1, -2, -L and -Lsum."""
 
     rouge: Over = Field(
-        default="best", description="over several references: the best for each ROUGE type, as in the release, or the mean"
+        default="best", description="with several references: the best for each ROUGE type, as in the release, or the mean"
     )
 
 
@@ -47,17 +47,17 @@ class GevalSpec(Strict):
     logprobs: int | None = Field(
         default=None, ge=1, le=20, description="weigh the scale by this many top log probabilities instead of sampling"
     )
-    over: Over = Field(default="best", description="over several references: the best for each query and criterion, or the mean")
+    over: Over = Field(default="best", description="with several references: the best for each query and criterion, or the mean")
     criteria: list[Literal["consistency", "relevance"]] = Field(
-        default=["consistency", "relevance"], min_length=1, description="what is rated"
+        default=["consistency", "relevance"], min_length=1, description="the criteria of the ratings"
     )
     extract: ExtractSpec | None = Field(default=None, description="shorten each reference to an extract before rating")
 
     @model_validator(mode="after")
     def _samples_differ(self) -> GevalSpec:
-        if self.samples > 1 and any(one.temperature == 0 for one in self.geval.asked):
+        if self.samples > 1 and any(one.temperature == 0 for one in self.geval.rating_models):
             raise ValueError("geval: samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
-        if any(one.answers is not None for one in self.geval.asked):
+        if any(one.answers is not None for one in self.geval.rating_models):
             raise ValueError("geval: a file of answers holds one text for each query, and a rater gives several; name a model")
         if len(set(self.criteria)) < len(self.criteria):
             raise ValueError("criteria: one is listed twice; remove it")
@@ -147,4 +147,4 @@ class OdsumSpec(OfWordsSpec):
         return self
 
     def raters(self) -> Sequence[ModelSpec]:
-        return [rater for geval in self.gevals.values() for rater in geval.geval.asked]
+        return [rater for geval in self.gevals.values() for rater in geval.geval.rating_models]

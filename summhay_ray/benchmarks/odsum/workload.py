@@ -77,7 +77,7 @@ class Odsum(OnCollection[OdsumSpec]):
             for model in self.spec.model_entries():
                 check_model(model.model, self.inputs.folder)
             for index, entry in enumerate(self.spec.retrievers):
-                with retrieval.naming(index):
+                with retrieval.located_errors(index):
                     retrieval.make_retriever(entry, self.spec.seed, self.retrievers.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:

@@ -40,13 +40,13 @@ class Uncertain:
     uncertainties: Sequence[float]
 
     @classmethod
-    def of(cls, free: RunStore, label: str) -> Uncertain:
+    def from_run(cls, free: RunStore, label: str) -> Uncertain:
         """Read the uncertainties from a finished rejudge by the free judge, whose label is `label`."""
         rows = free.table("judgments").filter((pl.col("judge") == label) & pl.col("uncertainty").is_not_null())
         return cls(*(rows[name].to_list() for name in ("cell_id", "insight_id", "uncertainty")))
 
-    def asked(self, share: float) -> dict[str, list[str]]:
-        """Return cell_id -> its insights among the `share` that is least certain overall."""
+    def insights_to_ask(self, share: float) -> dict[str, list[str]]:
+        """Map each cell_id to its insights among the `share` that is least certain overall."""
         chosen: dict[str, list[str]] = defaultdict(list)
         for index in sorted(least_certain(self.uncertainties, share)):
             chosen[self.cells[index]].append(self.insights[index])
@@ -62,7 +62,7 @@ class Uncertain:
 
 
 def cascades_of(grid: Rejudge) -> dict[str, tuple[JudgeSpec, Named]]:
-    """Return the name of each cascade -> (the judge's entry in which it occurs, the parsed cascade)."""
+    """Map the name of each cascade to (the judge's entry in which it occurs, the parsed cascade)."""
     return {named.text: (spec, named) for spec in grid.spec.judges for named in spec.named.inner("cascade")}
 
 
@@ -152,13 +152,13 @@ def check_budget(workload: Rejudge, request: RejudgeRequest, budget_usd: float |
 def with_cascades(
     workload: Rejudge, request: RejudgeRequest, budget_usd: float | None, by_free_judge: Callable[[Rejudge], RunStore]
 ) -> Rejudge:
-    """Add the insights that its cascades ask about to the workload. `by_free_judge` runs the free judge on all of them at no
+    """Add to the workload the insights that its cascades ask about. `by_free_judge` runs the free judge on all of them at no
     cost."""
     if not cascades_of(workload):
         return workload
     free_workload = free_of(workload)
     [judging] = free_workload.spec.judges
-    free = Uncertain.of(by_free_judge(free_workload), judging.label)
+    free = Uncertain.from_run(by_free_judge(free_workload), judging.label)
     bought: dict[str, tuple[float, float]] = {}
     for name in (name for name in request.judges if is_open(name) and budget_usd is not None):
         spec, _ = cascades_of(workload)[parse_name(name).text]
@@ -173,5 +173,5 @@ def with_cascades(
         if choice.judge in bought:
             expected, most = bought[choice.judge]
             choices[place] = replace(choice, by_budget=True, usd_expected=expected, usd_max=most)
-    workload.chosen = {choice: free.asked(choice.share) for choice in choices}
+    workload.chosen = {choice: free.insights_to_ask(choice.share) for choice in choices}
     return workload

@@ -36,7 +36,7 @@ class CompareResult:
     input_tokens: tuple[int, int]
     """Input tokens of each judge's answers about the insights that both scored."""
     usd: tuple[float, float]
-    """Dollars of the same answers, to weigh what a judge saves (by an extract, for example) against its agreement."""
+    """The price of these answers in dollars, to weigh a judge's savings (by an extract, for example) against its agreement."""
     ranking: Mapping[str, RankAgreement]
     """Figure (joint, coverage) -> how far the judges' rankings of the systems agree."""
     systems: pl.DataFrame
@@ -122,7 +122,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         known = [judge_of_record(run, name) for name in judges]
     first, second = known
     scores, judgments = all_rows(run, "scores"), all_rows(run, "judgments")
-    mine, other = (_of(scores, judgments, judge) for judge in (first, second))
+    mine, other = (_scores_of(scores, judgments, judge) for judge in (first, second))
     both = mine.join(other, on=_PAIR, suffix="_2", how="inner").sort(_PAIR)
     if both.is_empty():
         counts = f"{first} scored {mine.height} insights and {second} {other.height}"
@@ -151,7 +151,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     )
 
 
-def _of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
+def _scores_of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
     """Return a judge's scored insights: ids, coverage, joint, bullet, value (expected coverage, 0..1) and key."""
     judged = judgments.filter(pl.col("judge") == judge).select("cell_id", "position", "value", "key")
     scored = scores.filter(pl.col("judge") == judge).join(judged, on=["cell_id", "position"], how="left")

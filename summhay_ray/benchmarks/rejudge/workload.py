@@ -194,7 +194,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
             }
             for judge in scores.judges
         ]
-        text = f"Means over the insights judged. The report of {scores.of} shows these judgments beside its own, by system."
+        text = f"Means over the insights judged. The report of {scores.of} shows these judgments next to its own, by system."
         figures = ("joint", "coverage")
         frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
         return [benchmark.Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]

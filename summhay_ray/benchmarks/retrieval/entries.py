@@ -1,6 +1,6 @@
 """The retrievers of a spec. An entry is a name, or a mapping with a field that names its kind, such as `{embed: MODEL}`.
 
-To add a kind, write a class with `head`, `title`, its fields and `make`, and add it to `KINDS` and `RetrieverEntry`.
+To add a kind, write a class with `head`, `title` and its fields, and add it to `KINDS`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, Union
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -53,8 +53,13 @@ class Entry(Strict):
         return {self.nested: changed[0] if alone else changed} if changed else {}
 
     def make(self, seed: int, read: Read) -> Any:
-        """Make the retriever. `read` returns the text of a file that the spec names."""
-        raise NotImplementedError
+        """Make the retriever. `read` returns the text of a file that the spec names.
+
+        By default, this is the built-in retriever with the name `head`, which gets the head's value as its argument, the seed,
+        and the other fields as options.
+        """
+        options = self.model_dump(exclude={"name", self.head})
+        return retrieve.make(f"{self.head}/{getattr(self, self.head)}", seed, options)
 
 
 def _entry(value: Any) -> Any:
@@ -82,9 +87,6 @@ class Bm25Entry(Entry):
         description="split: str.split(' '); words: same as the name bm25; stems: Snowball; wordnet: stems of WordNet lemmas"
     )
 
-    def make(self, seed: int, read: Read) -> Any:
-        return retrieve.Bm25(seed=seed, tokenization=self.bm25)
-
 
 class OracleEntry(Entry):
     """The oracle, with errors in a share of the relevant documents."""
@@ -93,9 +95,6 @@ class OracleEntry(Entry):
     title: ClassVar[str] = "oracle-{0.oracle}-{0.share:g}"
     oracle: retrieve.Errors = Field(description="kind of errors: replace, add, drop or shuffle")
     share: float = Field(default=0.2, ge=0, le=1, description="share of the relevant documents with an error")
-
-    def make(self, seed: int, read: Read) -> Any:
-        return retrieve.Oracle(seed=seed, errors=self.oracle, share=self.share)
 
 
 class ChunksEntry(Strict):
@@ -273,15 +272,7 @@ RetrieverEntry = Annotated[
     str | SerializeAsAny[Entry],
     BeforeValidator(
         _entry,
-        json_schema_input_type=Text
-        | Bm25Entry
-        | OracleEntry
-        | EmbedEntry
-        | LongeEntry
-        | RerankEntry
-        | SearchEntry
-        | FuseEntry
-        | RunEntry,
+        json_schema_input_type=Union[(Text, *KINDS.values())],
     ),
 ]
 """A retriever in a spec."""
@@ -352,7 +343,7 @@ def service_of(entry: str | Entry) -> ModelSpec | None:
 
 
 def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
-    """Return model name -> how to call it, for all models at services. Raises ValueError if one model has two different
+    """Map the name of each model at a service to the way to call it. Raises ValueError if one model has two different
     settings."""
     by_model: dict[str, ModelSpec] = {}
     for service in map(service_of, every(entries)):
@@ -374,7 +365,7 @@ def check_retrievers(entries: Sequence[str | Entry]) -> None:
 
 
 @contextlib.contextmanager
-def naming(index: int) -> Iterator[None]:
+def located_errors(index: int) -> Iterator[None]:
     """Turn user errors into SpecErrors that give the retriever's location in the spec."""
     try:
         yield
@@ -389,7 +380,7 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
         return spec
     resolved = []
     for index, entry in enumerate(spec.retrievers):  # type: ignore[attr-defined]
-        with naming(index):
+        with located_errors(index):
             resolved.append(retriever := resolve_folder(entry, inputs.folder))
             for part in every([retriever]):
                 if isinstance(part, ModelEntry) and service_of(part) is None:

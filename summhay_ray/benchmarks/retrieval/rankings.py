@@ -63,7 +63,7 @@ class RetrievedQuery:
     tokens: Annotated[int, "cl100k tokens of those documents"]
     ordered: Annotated[bool, "false if the ranking is the corpus itself, in document order"]
     gold: Annotated[tuple[str, ...], "ids of the relevant documents; if a judged query has none, ids of the judged ones"]
-    grades: Annotated[tuple[float, ...], "grade of each of them: 1 if relevance is binary, 0 if judged irrelevant"]
+    grades: Annotated[tuple[float, ...], "grade of each of these documents: 1 if relevance is binary, 0 if judged irrelevant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class CutTexts:
     model: Annotated[str, "the model"]
     texts: Annotated[int, "number of texts that the model was given"]
     cut: Annotated[int, "number of texts longer than the model's limit"]
-    tokens: Annotated[int, "their tokens beyond the limit, which the model does not read"]
+    tokens: Annotated[int, "number of tokens beyond the limit, which the model did not read"]
 
 
 CUT_TEXTS = Table("cut_texts", CutTexts, ("corpus_id", "retriever", "query_id", "model"))
@@ -262,7 +262,7 @@ def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
     budget = (
         ""
         if token_budget is None or textless
-        else f" In the rows at the budget, the documents that fit into {token_budget:,} tokens."
+        else f" Rows at the budget cover the documents that fit into {token_budget:,} tokens."
     )
     return Section(
         "Retrieval",

@@ -69,7 +69,7 @@ class Corpora:
     """The corpora that a benchmark with retrievers ranks."""
 
     def queries(self) -> Mapping[str, Sequence[str]]:
-        """Return the content hash of each corpus -> ids of its queries. Must not read large files."""
+        """Map the content hash of each corpus to the ids of its queries. Must not read large files."""
         raise NotImplementedError
 
     def corpus(self, corpus_id: str) -> Corpus:

@@ -53,7 +53,7 @@ class JudgeSpec(ModelSpec):
     answers: NoAnswers = Field(default=None, exclude=True)
 
     strategy: str = Field(
-        default="per_insight", description="the way to ask the model; or module:Class; default for offline/judge: per_summary"
+        default="per_insight", description="how to ask the model; or module:Class; default for offline/judge: per_summary"
     )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
     repeats: int = Field(
@@ -169,7 +169,7 @@ class CitingSpec(SummarizerSpec):
 
 
 def _citing(value: Any) -> Any:
-    """Name an entry whose citations are repaired accordingly, unless it has a name."""
+    """Give an entry whose citations are repaired a name that says so, unless it has a name."""
     entry = summarizer_entry(value)
     if isinstance(entry, Mapping) and entry.get("recite") and isinstance(model := entry.get("model"), str):
         return {"name": f"{model}+recite", **entry}

@@ -297,7 +297,7 @@ class SummHay(Summaries[SummhaySpec]):
     def _rank(
         self, haystack_id: str, retriever: str, subtopic_id: str | None, planned: bool
     ) -> Mapping[str, Sequence[retrieve.Ranked]]:
-        """Return query -> its ranking, for one query of a haystack or for all of them."""
+        """Map each query to its ranking, for one query of a haystack or for all of them."""
         corpus = retrieve.corpus_of(self.grid.haystacks[haystack_id])
         queries = [query for query in corpus.queries if subtopic_id is None or query.query_id == subtopic_id]
         rankings = self.grid.retrievers.planned_rankings if planned else self.grid.retrievers.rankings

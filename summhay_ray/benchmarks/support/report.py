@@ -15,7 +15,7 @@ SHOWN = 20
 """Number of rows in the lists of examples."""
 CUT = 160
 LONG_WORDS = 1000
-"""Number of words from which on a bullet is taken to contain more than one claim, so that a verdict on it means little."""
+"""A bullet with at least this many words is taken to contain more than one claim, so a verdict on it means little."""
 _QUERY = "query"
 _NAMES = ("system", "label")
 _SYSTEM = pl.col("label").alias("system")
@@ -125,7 +125,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     main = Section(
         f"Citations that are supported, by {judge}",
         f"Share of the cited documents that say what the bullet says (value from {SUPPORTED:g}). Intervals (95 %) are over "
-        f"queries. There is no gold here: it is the judge's word.{free}",
+        f"queries. There is no gold here: the judge decides.{free}",
         systems.select(shown),
         {"supported": "%"},
         notes=notes,
@@ -143,9 +143,9 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     )
     bullets = Section(
         f"Bullets with support, by {judge}",
-        "bullets_supported: bullets of which at least one cited document says what they say; said: those that any document says, "
-        "by the free judge; without: bullets that no cited document says; no_citation: those that cite nothing; uncited: "
-        "documents that say a bullet and are not cited for it.",
+        "bullets_supported: bullets that at least one cited document supports; said: bullets that any document supports, by the "
+        "free judge; without: bullets that no cited document supports; no_citation: bullets that cite nothing; uncited: "
+        "documents that support a bullet that does not cite them.",
         by_bullet,
         {"bullets_supported": "%", "said": "%"},
         name="bullets",

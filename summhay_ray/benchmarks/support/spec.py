@@ -41,7 +41,7 @@ def models_of(named: Named) -> list[str]:
 
 
 def nli_models(named: Named) -> Mapping[str, str]:
-    """Return the name of each NLI model in the judge -> its folder or hub name."""
+    """Map the name of each NLI model in the judge to its folder or hub name."""
     return {part.text: part.text.partition("/")[2] or Nli.own_model for part in _all(named) if is_nli(part)}
 
 

@@ -147,7 +147,7 @@ def _count_checks(checks: pl.DataFrame, ids: Sequence[str]) -> tuple[list[dict[s
 
 
 def _texts(source: ReleasedFile) -> dict[str, str]:
-    """Return id -> text of a haystack's insights and subtopics, including distracting ones."""
+    """Map ids to the texts of a haystack's insights and subtopics, including distracting ones."""
     texts = {insight.insight_id: insight.text for insight in source.haystack.insights}
     texts |= {subtopic.subtopic_id: subtopic.text for subtopic in source.haystack.subtopics}
     for subtopic in synthesis_of(source).get("distractors", []):
@@ -157,7 +157,7 @@ def _texts(source: ReleasedFile) -> dict[str, str]:
 
 
 def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Add the texts of their subjects and objects to checks, if `texts` has them."""
+    """Add to each check the texts of its subject and object, if `texts` has them."""
     return [
         {**check, **{f"{column}_text": texts[check[column]] for column in ("subject", "object") if check[column] in texts}}
         for check in checks.sort("position").iter_rows(named=True)
@@ -242,8 +242,8 @@ class _Question:
 
 
 class _Replay:
-    """Replays the synthesis of a topic from its stored answers to recover the questions and prompts, which are not stored. It
-    is a `synth.Asker`. An equal key proves that the text is the same."""
+    """Replays the synthesis of a topic from its stored answers, to recover the questions and prompts, which are not stored.
+    If a rebuilt prompt has the key of a stored answer, it is the prompt that was sent. Implements `synth.Asker`."""
 
     def __init__(self, recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer]) -> None:
         self.questions: list[_Question] = []

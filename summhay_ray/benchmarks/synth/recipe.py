@@ -70,7 +70,7 @@ class Recipe:
         """Everything except the topic on which a haystack depends."""
         spec = self.spec
         models: dict[str, Any] = {}
-        for stage, model in spec.models.used().items():
+        for stage, model in spec.models.by_stage().items():
             kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
             models[stage] = {**kept, **self.models.revision(model.model)}
         return {
@@ -116,7 +116,7 @@ def _check_stages(recipe: Recipe) -> None:
         if spec.absent:
             which = f"the subjects that no document says anything about are English, not {language}"
             raise SpecError(f"synth: absent: {which}; leave it out")
-        for stage, model in models.used().items():
+        for stage, model in models.by_stage().items():
             if model.local:
                 does = "reads" if stage == "check" else "writes"
                 raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
@@ -126,7 +126,7 @@ def _check_stages(recipe: Recipe) -> None:
     # The context is in the prompts of the outline and, unless documents have chapters, in those of the documents.
     stages: tuple[Group, ...] = ("outline",) if recipe.domain.method == "chapters" else ("outline", "write")
     for stage in stages:
-        model = models.used()[stage]
+        model = models.by_stage()[stage]
         if (window := model.window()) is None:
             continue
         if (room := window - model.max_tokens - _ROOM) < 0:

@@ -221,7 +221,7 @@ class _Audits(TypedDict):
 
 
 def person_audits(run: RunStore) -> dict[str, Any]:
-    """Return the name of a haystack -> the figures of its latest labels. Raises StoreError if they are damaged."""
+    """Map the name of each haystack to the figures of its latest labels. Raises StoreError if they are damaged."""
     newest = Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, _MEND).newest()
     return dict(newest[1]["haystacks"]) if newest else {}
 

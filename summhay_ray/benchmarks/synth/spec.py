@@ -52,8 +52,8 @@ class ModelsSpec(Strict):
         default=None, description="verification if the offline checks are unsure; null: only offline checks"
     )
 
-    def used(self) -> dict[Group, StageModel]:
-        """Return stage -> its model, for the stages that have one."""
+    def by_stage(self) -> dict[Group, StageModel]:
+        """Map each stage that has a model to this model."""
         return {stage: model for stage in GROUPS if (model := getattr(self, stage)) is not None}
 
 
@@ -123,7 +123,7 @@ class SynthSpec(Spec):
 
     @model_validator(mode="after")
     def _stages_asked(self) -> SynthSpec:
-        used = self.models.used()
+        used = self.models.by_stage()
         for stage, model in used.items():
             if model.local and model.model != WRITER:
                 raise ValueError(f"models.{stage}: {model.model!r} makes no haystacks; without a key, {WRITER} does")

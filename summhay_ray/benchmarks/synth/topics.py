@@ -160,6 +160,6 @@ MADE = Table("made", Made, ("cell_id",))
 
 
 def made_by(run: RunStore) -> dict[str, Made]:
-    """Return cell -> its haystack, for the finished topics of a synthesis, in the spec's order."""
+    """Map each cell of a finished topic to its haystack, in the spec's order."""
     made = {row.cell_id: row for row in MADE.records(run.table(MADE.name))}
     return {cell: made[cell] for cell, _ in stored_topics(run.store, run.record) if cell in made}

@@ -121,7 +121,7 @@ class Synth(benchmark.Benchmark[SynthSpec]):
     def bounds(self, item: benchmark.Item) -> Mapping[str, tuple[benchmark.ModelSpec, Mapping[str, Mapping[str, int]]]]:
         """Return the least and the most calls for a topic, since their number depends on the answers. The least is a haystack
         without retries. The most is every retry that the domain allows, each after answers that cannot be parsed."""
-        recipe, used = self.recipe, self.spec.models.used()
+        recipe, used = self.recipe, self.spec.models.by_stage()
         topic, difficulty = self._topics[item.id], recipe.difficulty
         bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
         return {name: (model, asdict(bounded[name])) for name, model in used.items()}

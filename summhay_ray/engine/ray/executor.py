@@ -55,7 +55,7 @@ class Workers:
         self._preparing: Counter[tuple[Kind, int]] = Counter()
         self._pending = Pending()
         self._lost: set[tuple[Kind, int]] = set()
-        """Workers whose heartbeats the ledger misses. They get no items until they are back."""
+        """Workers from which the ledger gets no heartbeats. They get no items until they are back."""
 
     def __getitem__(self, place: tuple[Kind, int]) -> Any:
         kind, seat = place
@@ -220,7 +220,8 @@ class RayExecution:
         ray.get(self._ledger.finish.remote())
         counts = item_counts(self._work.run.at(checked=False), self._work.n_items)
         if counts["done"] + counts["failed"] < counts["total"]:
-            status = "budget" if over_budget else "limited"
+            waits = self._work.run.batches.all(only_open=True)
+            status = "waiting" if waits else "budget" if over_budget else "limited"
         else:
             status = "partial" if counts["failed"] else "done"
         self._metrics.end(status, counts["done"], counts["failed"])

@@ -39,7 +39,7 @@ FIGURES = {
 """Name -> description of each metric `summhay_NAME`. The metrics of single models come first; the others have an empty label
 `model`, since they describe the whole run."""
 
-STATUSES = ("running", "done", "partial", "budget", "limited", "interrupted")
+STATUSES = ("running", "done", "partial", "budget", "limited", "waiting", "interrupted")
 """The values of the label `status` of `summhay_status`; see `StatusResult.status`."""
 PROGRESS = ("made", "failed", "retries", "limited", "items_done", TOKENS, UNDER_WAY, "doing")
 """The figures of a snapshot that change when a call or an item ends, or when a model in a worker generates tokens."""

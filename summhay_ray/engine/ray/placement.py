@@ -28,8 +28,8 @@ CALLS_A_WORKER = 64
 CPUS_IN_A_POOL = 0.75
 """CPUs of a pool's actor that answers items. A worker fits on the rest of the same CPU."""
 MOST_IN_A_POOL = 1000
-"""Maximum number of a pool's actors, more than any cluster has room for. Ray Data adds actors as long as the nodes, including
-those that the autoscaler may start, have room."""
+"""Maximum number of a pool's actors, more than any cluster has room for. Ray Data adds actors while nodes have room, including
+nodes that the autoscaler may start."""
 NO_TYPE, STARTS = "No available node types can fulfill", "Adding "
 """Beginnings of the autoscaler's messages that it cannot meet a request, and that it starts a node."""
 TYPES_WITHIN_S = 15.0
@@ -92,8 +92,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
 
     `own_ray`: whether Ray is private. `dashboard`: the URL of the cluster's dashboard.
 
-    Raises PlacementError if a private Ray is too small for them, or if one actor needs resources that no node of the cluster has
-    and that no node from the autoscaler would have.
+    Raises PlacementError if a private Ray is too small for them, or if no node of the cluster and no node that the autoscaler may
+    start has the resources of one actor.
     """
     workload, resources = work.workload, work.workload.spec.resources
     cpus, nodes = float(ray.cluster_resources().get("CPU", 0.0)), sum(1 for node in ray.nodes() if node["Alive"])

@@ -1,9 +1,9 @@
 """Runs CPU-bound and GPU-bound work as Ray Data pipelines over pools of actors.
 
-All pipelines work in the same way. The sources of a run are grouped into blocks. A pool of actors, whose size follows the
-cluster's, processes the blocks. An actor commits its results to the store itself, and returns one small row per block. The pool
-`embed` runs `Workload.compute`. The pool of CPUs prepares and answers the sources that ask no provider. All other sources go to
-the workers (`worker_actor.py`) as soon as their computations are done.
+All pipelines work in the same way. The sources of a run are grouped into blocks. A pool of actors processes the
+blocks, and grows and shrinks with the cluster. An actor commits its results to the store itself, and returns one small row per
+block. The pool `embed` runs `Workload.compute`. The pool of CPUs prepares and answers the sources that ask no provider. All other
+sources go to the workers (`worker_actor.py`) as soon as their computations are done.
 
 If an actor is killed, Ray starts another one, which repeats the block. Results that are already in the store are not computed
 again.
@@ -141,7 +141,7 @@ class Pools:
     _first: Collection[str] = field(default=(), init=False)
 
     def feeds(self, left: Left, first: Collection[str]) -> list[AsyncGenerator[Left, None]]:
-        """Return pipelines for all remaining items, which run in parallel. They yield the items that the workers must answer.
+        """Return pipelines for all remaining items. They run in parallel, and yield the items that the workers must answer.
 
         `first`: the sources of `first_readers`. The pipelines raise RayError.
         """

@@ -229,7 +229,8 @@ class Cluster(contextlib.AbstractContextManager["Cluster", None]):
         return self._dashboard
 
     def mapped(self, executor: str = "auto") -> Mapped | None:
-        """Return a function that maps in Ray tasks; None if the start may not run on Ray. `executor`: the spec's."""
+        """Return a function that maps in Ray tasks; None unless it is certain that the start runs on Ray. `executor`: the
+        spec's."""
         return self._map if self.address or (self.executor or executor) == "ray" else None
 
     def _map(self, work: Callable[[A], B], items: Iterable[A], error: type[UserError]) -> Iterator[B]:

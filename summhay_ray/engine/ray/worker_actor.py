@@ -42,7 +42,7 @@ LEAVE_S = 2.0
 LOOK_EVERY_S = 2.0
 """Interval at which a worker checks whether its node is drained. Ray gives the node 30 s."""
 DRAINING = "DRAINING"
-"""Ray's status of a node that it drains."""
+"""The status of a node that Ray is draining."""
 TASKS_AT_ONCE = 100_000
 """Maximum number of concurrent tasks of a worker. It is higher than all queues need, so that no queue waits for another."""
 

@@ -101,7 +101,7 @@ class ReleaseResult:
 
 
 def release(run: storage.RunStore) -> ReleaseResult:
-    """Release the run's uncertain money. Raises UserError while the run is running; StoreError, OSError."""
+    """Release the run's uncertain money. Raises StoreError, OSError, or UserError while the run is running."""
     files = run.store.files
     for driver in storage.running_drivers(files, run.run_id):
         raise UserError(f"run {run.run_id} is running ({driver}); release its money when it has ended")
@@ -111,7 +111,7 @@ def release(run: storage.RunStore) -> ReleaseResult:
         records, index = run.money, run.log()
         money = storage.Money.of(records.take_over(session.number), run.run_id, index)
         if any(money.uncertain.values()):
-            # Keep the reservations of batches, whose outcome will be known later.
+            # Keep the reservations of batches, since their outcome will be known later.
             batches = {key: call for key, call in money.calls.items() if storage.is_batch(key)}
             ceiling = money.spent + money.reserved
             records.append(storage.MoneyRecord(session.number, True, money.spent, money.charged, calls=batches, ceiling=ceiling))

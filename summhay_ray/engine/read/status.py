@@ -53,7 +53,7 @@ class StatusResult:
     """Class of error -> number of failures."""
     usd: Mapping[str, float | None]
     """Dollars `spent`, `reserved` and `uncertain` (see `Dollars`), the `budget` of the latest start, and the part of the budget
-    that is `left`. The last two are null if there is no budget or it is unknown."""
+    that is `left`. The last two are null if there is no budget, or if it is unknown."""
     usage: Sequence[Mapping[str, Any]]
     """A row for each stage and model: planned and actual usage, the cached share of the input, and the dollars that the cache
     saved."""

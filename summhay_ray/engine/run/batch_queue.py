@@ -52,13 +52,14 @@ T = TypeVar("T")
 
 SHORTEST_POLL_S, LONGEST_POLL_S = 0.5, 60.0
 POLLS_AN_AGE = 20
-"""A batch is polled again after its age divided by this."""
+"""The time until the next poll of a batch is the batch's age divided by this number."""
 SEARCH_S = 5.0
 """If it is unknown whether a batch was created, and the provider does not list it for this long, it was not created."""
 GONE_AFTER_S = 600.0
 """If a provider does not know a batch for this long, the batch is lost. A new batch may be unknown for a moment."""
 TRIES, PAID_TRIES = 6, 3
-"""Maximum number of batches that leave a request unanswered: if they cost nothing, and if they may have cost money."""
+"""A request fails after this many batches have left it unanswered. The first number applies if they cost nothing, the second if
+they may have cost money."""
 CREATIONS = 8
 """Maximum number of attempts to create a batch."""
 POLLS_BEFORE_OUT = 3
@@ -72,7 +73,7 @@ FULL_PAUSE_S = 60.0
 
 @dataclass
 class _Parked:
-    """A parked item, the keys of its requests, and those that are still open: neither answered nor decided."""
+    """A parked item, the keys of its requests, and the keys of its open requests, which are neither answered nor decided."""
 
     work: WorkItem
     keys: Sequence[str]
@@ -373,7 +374,7 @@ class BatchQueue:
             self._settle(_keys(record))
 
     async def _unsent(self, record: BatchRecord, stop: tuple[str, str] | None) -> None:
-        """Mark a batch as ended that was not created. `stop`: why the model must be stopped; None if it need not."""
+        """Record the end of a batch that was never created. `stop`: why the model must be stopped; None if it need not."""
         await asyncio.to_thread(self._records.ended, record.token, "unsent", 0)
         self._client.settle(Settlement(record.key, record.model + BATCH, 0, sent=False, stop=stop))
 

@@ -111,7 +111,7 @@ class Work:
 
 
 def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
-    """Return the executor (inline or ray) and the reason for it, which is empty if the user chose the executor.
+    """Return the executor (inline or ray) and the reason for it. The reason is empty if the user chose the executor.
 
     Raises UserError if `executor` and `address` contradict each other.
     """

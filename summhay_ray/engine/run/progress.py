@@ -14,8 +14,8 @@ from summhay_ray.outcome import MICROS
 
 RATE_OVER_S = 10.0
 LEFT_OVER_S = 60.0
-"""Seconds over which the rate is measured from which the remaining time is estimated. They are longer than a pause, but short
-enough to follow changes."""
+"""Seconds over which a model's rate is measured, to estimate the remaining time. This is longer than a pause, but short enough to
+follow changes."""
 ENOUGH = 0.1
 """Without a plan, the remaining time is estimated only after this share of the items is done."""
 BEAT_EVERY_S = 0.25

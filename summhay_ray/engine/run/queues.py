@@ -114,7 +114,8 @@ def queue_settings(
 ) -> dict[str, QueueSettings]:
     """Return queue -> its settings, for the queues that have items left (`left`: queue -> number of items).
 
-    `workers` is the number of workers of each kind. For a family of models with `resources`, these set the number instead.
+    `workers` is the number of workers of each kind. For a family of models with `resources`, the resources set the number
+    instead.
     """
     settings, queues = workload.models.settings(), workload.queues()
     by_queue = {}

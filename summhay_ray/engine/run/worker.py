@@ -1,4 +1,5 @@
-"""A worker, which prepares sources, answers items concurrently, and commits them in batches. Uses no Ray.
+"""A worker, which prepares sources, answers items concurrently, and commits them in batches; and how the driver divides the items
+into batches for its workers. Uses no Ray.
 
 All items are answered in one event loop. Their rows are written to the store as parts, which the ledger commits.
 """
@@ -39,7 +40,7 @@ Prepare = Callable[[str], tuple[Awaitable[str], int]]
 
 COMMIT_EVERY_S = 2.0
 ITEMS_A_COMMIT = 128
-WORKERS_A_SECOND = 16
+COMMITS_A_SECOND = 16
 """Maximum number of commits per second by all workers. With more workers, each waits longer and commits more items at a time."""
 
 
@@ -183,7 +184,7 @@ class Worker:
         self._batches = any(model.batch is not None for model in settings.values())
         # Commits when 128 items are ready, after some seconds, or when no other item is in progress. After the last item, wait
         # for `commits.settled()`.
-        every_s = max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND)
+        every_s = max(COMMIT_EVERY_S, workers / COMMITS_A_SECOND)
         self.commits: Batched[Answered, None] = Batched(self._commit, every_s, ITEMS_A_COMMIT)
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:

@@ -56,7 +56,7 @@ class Inputs:
     untrusted: bool = False
     """Whether reading files outside the spec's folder is refused."""
     on_cluster: Mapped | None = None
-    """Applies a function on the run's cluster; None if the run may have no cluster."""
+    """Applies a function on the run's cluster; None unless it is certain that the run uses a cluster."""
     record: Mapping[str, Any] | None = field(default=None, init=False)
     """The record of a stored run; None for a new one."""
     digests: dict[str, str] = field(default_factory=dict, init=False)

@@ -156,9 +156,7 @@ class Reach(Strict):
     max_answer_bytes: int | None = Field(
         default=None, ge=1024, description="maximum size of a response body, in bytes; null: 1 MiB + 32 x max_tokens"
     )
-    token_margin: float = Field(
-        default=1.0, ge=1, le=1e6, description="factor by which the tokens that are reserved for a call are multiplied"
-    )
+    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="multiplier of the tokens that are reserved for a call")
     service_tier: Literal["flex"] | None = Field(
         default=None, description="flex: a slower and cheaper service, whose price must be known; not part of an answer's key"
     )

@@ -309,7 +309,7 @@ def origins_in(answers: pl.DataFrame) -> Counter[tuple[str, str]]:
 
 
 def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a line for each model that reuses answers from another origin than its origin `now`."""
+    """Return a line for each model that reuses answers whose origin differs from the model's origin `now`."""
     return tuple(
         f"{model}: {n} answers came from {origin}, and it is reached at {now[model]} now; they are reused. If another "
         "model answers there, give it a `revision:` in the spec, so that it is asked again"

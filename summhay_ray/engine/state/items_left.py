@@ -1,4 +1,4 @@
-"""The items of a run, which of them are finished, and counts of its answers and failures."""
+"""The items of a run, the finished ones among them, and counts of the run's answers and failures."""
 
 import itertools
 import threading
@@ -116,7 +116,7 @@ def item_counts(run: RunStore, total: int) -> dict[str, int]:
 
 
 def failure_counts(run: RunStore) -> dict[str, int]:
-    """Return error -> the number of answers that it made missing or unusable, which is its number of rows in `failures`."""
+    """Return error -> the number of its rows in `failures`, one for each answer that it made missing or unusable."""
     return dict(sorted(Counter(run.table("failures", columns=["error"])["error"].to_list()).items()))
 
 

@@ -137,7 +137,7 @@ def check_retrievers_of(retrievers: retrieval.Retrievers, metadata: Sequence[Hay
         mend = "give the folder of those that its references name"
         raise SpecError(f"spec: documents: haystack {bare[0]!r} has no documents for retriever {ranking[0]!r}; {mend}")
     for index, entry in enumerate(retrievers.values()):
-        with retrieval.naming(index):
+        with retrieval.located_errors(index):
             for part in retrieval.every([entry]):
                 try:
                     retrieval.make_retriever(part, retrievers.seed, retrievers.run_file)
@@ -226,8 +226,11 @@ class Grid:
 
     @functools.cached_property
     def query_ids(self) -> Mapping[tuple[str, str], str]:
-        """(haystack_id, subtopic_id) -> the query's id in a file of answers. This is the subtopic's id. If several haystacks
-        have it, it is preceded by `NAME/` of its haystack (or by `HAYSTACK_ID/`, if another haystack has this name)."""
+        """(haystack_id, subtopic_id) -> the query's id in a file of answers, which is the subtopic's id.
+
+        If several haystacks have this id, it is preceded by `NAME/` of its haystack, or by `HAYSTACK_ID/` if another haystack
+        has the same name.
+        """
         haystacks = self.haystacks.metadata
         listed = [(one, subtopic.subtopic_id) for one in haystacks for subtopic in one.subtopics]
         shared, names = Counter(subtopic for _, subtopic in listed), Counter(one.name for one in haystacks)

@@ -113,12 +113,12 @@ async def _judge(
     insights, votes = truth.insights, list[Vote]()
     places = {insight.insight_id: place for place, insight in enumerate(insights)}
 
-    async def ask_one(named: judging.Named, chosen: Sequence[Insight], share: float) -> list[Outcome[judging.Verdict]]:
-        part, some = entries.spec.part(spec, named), tuple(chosen)
+    async def ask_one(named: judging.Named, questions: Sequence[Insight], share: float) -> list[Outcome[judging.Verdict]]:
+        part, some = entries.spec.part(spec, named), tuple(questions)
 
         async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
             settings = judge_settings(entries, cell, system, part, named.sample)
-            # One answer may hold several verdicts.
+            # One answer may hold several verdicts; its `max_tokens` then is a multiple of the spec's.
             ask_model = ask.of(
                 "judge",
                 share,
@@ -135,7 +135,7 @@ async def _judge(
             )
             return one_each(verdicts, len(some))
 
-    def chosen(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+    def choose(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         if (known := asked.get(named.text)) is not None:
             return [place for place, insight in enumerate(some) if insight.insight_id in known]
         return None if uncertainties is None else judging.choose_uncertain(named, uncertainties)
@@ -151,13 +151,13 @@ async def _judge(
 
     n_bullets = len(summary.bullets)
     composed = judging.Composed(
-        ask_one,
-        lambda _, verdict: judging.usable_verdict(verdict, n_bullets),
-        judging.blend,
-        judging.panel,
-        chosen,
-        voted,
-        ask.planning,
+        ask=ask_one,
+        usable=lambda _, verdict: judging.usable_verdict(verdict, n_bullets),
+        blend=judging.blend,
+        panel=judging.panel,
+        choose=choose,
+        voted=voted,
+        planning=ask.planning,
     )
     judged = await composed.judge(spec.named, insights)
     judgments = []
@@ -198,11 +198,16 @@ async def _judge_absent(
         invents = statistics.fmean(one.invents for one in said)
         return judging.Absence(invents, min(claims, default=None), statistics.fmean(uncertain) if uncertain else None)
 
-    def chosen(named: judging.Named, some: Sequence[str], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+    def choose(named: judging.Named, some: Sequence[str], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         return None if uncertainties is None else [place for place, doubt in enumerate(uncertainties) if doubt > 0]
 
     composed = judging.Composed(
-        ask_one, lambda _, said: said, mean, lambda said: mean(*said), chosen, lambda *_: None, ask.planning
+        ask=ask_one,
+        usable=lambda _, said: said,
+        blend=mean,
+        panel=lambda said: mean(*said),
+        choose=choose,
+        planning=ask.planning,
     )
     [outcome] = await composed.judge(spec.named, [query])
     if isinstance(outcome, Answer):

@@ -36,12 +36,12 @@ class RetrievalSpec(retrieval.RetrievalFields):
         default=None, description="the split of the BEIR folders; several are pooled; by default test, or a folder's only split"
     )
     ignore_identical_ids: bool = Field(
-        default=True, description="leave a document of a BEIR folder out of the ranking of a query with its id, as BEIR does"
+        default=True, description="BEIR folders: leave a document out of the ranking of the query with the same id, as BEIR does"
     )
     qrels: Text | None = Field(
         default=None,
-        description="TREC qrels from the spec's folder: gold documents instead of the corpora's own; with run files alone, no "
-        "corpus is needed",
+        description="TREC qrels, relative to the spec's folder, with gold documents that replace the corpora's own; with run "
+        "files alone, no corpus is needed",
     )
 
     @model_validator(mode="after")

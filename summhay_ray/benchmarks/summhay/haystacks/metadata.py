@@ -71,8 +71,12 @@ class HaystackMetadata:
 
     @property
     def contents(self) -> dict[str, Any]:
-        """`packed` as JSON, unpacked at each use: `subtopics`; `gold`, insight -> sorted numbers of documents, or null;
-        `importance`, insight -> vital, okay or other, which is empty for a haystack whose insights are not nuggets."""
+        """`packed` as JSON, unpacked at each use.
+
+        - `subtopics`
+        - `gold`: insight -> sorted numbers of documents, or null
+        - `importance`: insight -> vital, okay or other; empty for a haystack whose insights are not nuggets
+        """
         unpacked: dict[str, Any] = json.loads(zlib.decompress(self.packed))
         return unpacked
 
@@ -255,7 +259,7 @@ def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> lis
 
 
 def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:
-    """Return table name -> the rows of one haystack."""
+    """Map each table name to the rows of one haystack."""
     haystack = source.haystack
     return {
         "haystacks": [haystack],

@@ -350,8 +350,8 @@ def haystack_warnings(haystacks: Haystacks) -> Sequence[str]:
 
 
 def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
-    """Return entry of the spec -> entry that refers to the stored copy, for the haystacks in files. A job reads them from the
-    store; the copy gives exactly the same haystack."""
+    """Map each entry that is a file to an entry that refers to its copy in the store, from which a job reads it. The copy
+    gives exactly the same haystack."""
     return {
         entry: f"{STORE}{one.digest}/{one.name}.json"
         for entry, one in zip(named, haystacks.metadata, strict=True)

@@ -24,8 +24,8 @@ _PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat", "retrieve
 
 
 def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, dict[str, str]]:
-    """Return cell_id -> its system, haystack and subtopic_id. Cells without a summary are found only with a `grid`; otherwise
-    their values are empty."""
+    """Map each cell_id to its system, haystack and subtopic_id. For cells without a summary, these are empty unless `grid` is
+    given."""
     wanted = set(cell_ids)
     found = {cell: dict.fromkeys((*SYSTEM_NAMES, "haystack", "subtopic_id"), "") for cell in sorted(wanted)}
     if not wanted:
@@ -123,7 +123,8 @@ def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
 
 
 def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
-    """Return (cell_id, key of the judgment to which `key` refers, which may be empty). Raises StoreError."""
+    """Return (cell_id, key of a judgment), to which `key` refers. The second is empty if `key` refers to a cell. Raises
+    StoreError."""
     if len(key) < SHORTEST_KEY:
         raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
     hits: set[tuple[str, str]] = set()

@@ -214,7 +214,7 @@ def read_biases(path: Path) -> tuple[JudgeBias, ...]:
 
 
 def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias], judges: Iterable[str]) -> dict[str, JudgeBias | None]:
-    """Return judge, as named in tables -> its bias, or None if the bias was not measured with these settings."""
+    """Map each judge, as named in tables, to its bias, or to None if the bias was not measured with these settings."""
     # Judge, as named in tables -> its entry in the spec by which it judged. The judge of an imported run has none.
     entries: dict[str, JudgeEntry] = {}
     for judged in judges_of(run) if rejudged else ():

@@ -77,7 +77,7 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
     if found.is_empty():
         raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
     chances = chances_of(found, n)
-    taken = drawn(chances, random.Random(f"{seed}/{n}"))
+    taken = draw_systematically(chances, random.Random(f"{seed}/{n}"))
     asked = found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]
     cells = {row["cell_id"]: row for row in run.table("summaries", asked["cell_id"].unique().to_list()).iter_rows(named=True)}
     known = {one.haystack_id: one for one in stored_metadata(run.store, run.record)}
@@ -109,7 +109,7 @@ def chances_of(found: pl.DataFrame, n: int) -> list[float]:
     return [min(1.0, share * one) for one in found.select(part).to_series()]
 
 
-def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
+def draw_systematically(chances: Sequence[float], chance: random.Random) -> list[int]:
     """Draw by systematic sampling: return the items that contain the points u, u + 1, u + 2 ... of the running sum of
     probabilities."""
     taken, total, step = [], 0.0, chance.random()

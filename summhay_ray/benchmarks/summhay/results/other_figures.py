@@ -69,7 +69,7 @@ class Claims:
 
 def _unsupported_bullets(run: RunStore, supports: Sequence[RunStore], summaries: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each bullet and judge: haystack_id, system, judge, and whether the bullet is `unsupported`. If several
-    support runs judged an answer, the newest counts. Headings, and bullets that it could not judge, are left out."""
+    support runs judged an answer, the newest counts. Headings, and bullets that could not be judged, are left out."""
     place = ["haystack_id", "query_id", "system", "bullet"]
     known = pl.concat(
         [
@@ -110,11 +110,11 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
     ]
     text = []
     if absent:
-        text.append("Invented: the share of the answers to queries about what no document says that claim anything.")
+        text.append("Invented: among answers to queries that no document answers, the share that claim anything.")
         if _is_code(judge):
-            text.append("The model of this judge decides it, not its class: offline/judge, unless the spec names another.")
+            text.append("For this judge, its model decides that, not its class: offline/judge, unless the spec names another.")
     if bullets:
-        text.append("Unsupported bullets: the share that is linked to no insight and that no document says, by summhay support.")
+        text.append("Unsupported bullets: the share that is linked to no insight and supported by no document (summhay support).")
     text.append("Coverage, citation and joint count neither. n: insights of joint.")
     figures: list[str] = [name for name in ("joint", "invented", "unsupported bullets") if name in rows[0]]
     frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={name: pl.Float64() for name in figures})

@@ -43,7 +43,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     """Return all sections of a run (which may be in progress), except those that compare its systems. `judge`: the judge of
     record, if not the run's own."""
     run = result.stored
-    scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
+    scored = [name for name in result.biases if any(system.n_scored for system in _systems_by(result, name))]
     if not scored:
         return []
     best = judge_of_record(run, judge)
@@ -70,7 +70,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         *((raw, section) for section in _breakdowns(run, result, best, metadata)),
         (raw, _citations(result, best)),
     ]
-    # The slug stays that of the shorter title.
+    # Keep the slug of the shorter title.
     named = [
         replace(section, title=f"{section.title}{head}", name=section.name or section.title)
         for head, section in made
@@ -79,7 +79,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     claims = claims_section(result.by_query, best)
     rankings = []
     if result.retrieval is not None:
-        # Its rows are rankings, not the samples of a retriever.
+        # The rows are rankings. A column `retriever` would link them to the samples of a retriever.
         ranked = retrieval_section(result.retrieval, None)
         assert ranked.table is not None
         rankings = [replace(ranked, table=ranked.table.rename({"retriever": "ranking"}), name="rankings")]
@@ -98,7 +98,7 @@ def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
     return [*sections, *([claims] if claims else [])]
 
 
-def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
+def _systems_by(result: ScoreResult, judge: str) -> list[SystemScore]:
     """Return the systems by one judge, with equal weight for each query."""
     return [system for system in result.by_query if system.judge == judge]
 
@@ -124,7 +124,7 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Section:
     """Return coverage, citation and joint by one judge (paper, Table 2). `more`: this is not the judge of record. `of_paper`:
     the haystacks are the paper's, so the paper's human figures are shown."""
-    silent = any(system.missing for system in _of(result, judge))
+    silent = any(system.missing for system in _systems_by(result, judge))
     rows: list[dict[str, Any]] = [
         {
             "model": system.model,
@@ -135,7 +135,7 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
     ]
     if of_paper:
         rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
@@ -143,12 +143,12 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
     over = "further haystacks" if len(result.haystacks) >= FEWEST_UNITS else "further queries of these haystacks only"
     text = (
         f"{WEIGHTINGS['queries'].capitalize()} in this table and in all that rank or compare. Coverage, citation and joint by "
-        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words are those a bullet."
+        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words: per bullet."
     )
     if of_paper:
         text += (
-            " The last row is what people reached in the paper (insights weigh the same there), with an oracle's documents and "
-            "up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+            " The last row is people's performance in the paper, with the oracle's documents and up to two hours per summary "
+            "(Figure 3); insights weigh the same there. Their citations: precision 78.8, recall 82.4 (Table 7)."
         )
     reasons = [pl.col(f"{figure}_reason").cast(pl.String) for figure in FIGURES]
     frame = _frame(rows).with_columns(pl.col(*FIGURES, *BULLETS).cast(pl.Float64), *reasons)
@@ -188,7 +188,7 @@ def _release(result: ScoreResult, judge: str) -> Section:
 
 def _people(result: ScoreResult, judge: str) -> Section:
     """Return what the paper reports in Figure 3, next to the best systems of the run."""
-    scored = [system for system in _of(result, judge) if system.joint is not None and not system.incomplete]
+    scored = [system for system in _systems_by(result, judge) if system.joint is not None and not system.incomplete]
     best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
     rows: list[dict[str, Any]] = [{"model": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
@@ -222,7 +222,7 @@ def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: 
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
         if system.system in spent
     ]
     if not rows:
@@ -249,7 +249,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
             if needed and shown:
                 right = len(needed & shown)
                 by_system.setdefault((row["retriever"], row["ordering"]), []).append((right / len(needed), right / len(shown)))
-    scores = _of(result, judge)
+    scores = _systems_by(result, judge)
     rows = []
     for (retriever, ordering), shares in sorted(by_system.items()):
         own = [
@@ -269,8 +269,8 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
     if not rows:
         return None
     text = (
-        "Of the documents that hold a query's insights, the share that the context shows (recall), and of those shown the share "
-        "that hold one (precision), over queries; joint is the mean of the complete systems with that retriever."
+        "Recall: the share of the documents with a query's insights that the context shows. Precision: the share of the shown "
+        "documents that have such an insight. Both are over queries; joint is the mean of the complete systems with it."
     )
     text += "".join(f" {correlation_text(name, rows)}" for name in ("recall", "precision"))
     units = dict.fromkeys(("recall", "precision", "joint"), "%")
@@ -281,7 +281,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
 
 def _lost(result: ScoreResult, judge: str) -> Section | None:
     """Return the cost of retrieval errors for each model and strategy: ODSum's Table 5, extended to joint and citations."""
-    systems = {system.system: system for system in _of(result, judge)}
+    systems = {system.system: system for system in _systems_by(result, judge)}
     retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
     compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
     if compared is None:
@@ -329,7 +329,7 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
         if system.retriever == "full"
     ]
     if len({row["ordering"] for row in rows}) < 2:
@@ -339,8 +339,8 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
     frame = _frame(rows).with_columns(pl.col("ordering").cast(ordered), pl.col("sensitivity").cast(pl.Float64))
     frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
     text = (
-        "Joint when a model sees the whole haystack, by where the query's documents stand in it (paper, Table 3). Sensitivity: "
-        "how far top or bottom, whichever is farther, is from random order; without it, from the haystack's own (given)."
+        "Joint when a model sees the whole haystack, by the position of the query's documents (paper, Table 3). Sensitivity: the "
+        "larger difference of top and bottom from random order or, without it, from the haystack's own order (given)."
     )
     chart = Chart.line("ordering", "joint", "model")
     return Section(
@@ -363,8 +363,8 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
         counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
         yield Section(
             "Coverage by how many documents hold the insight",
-            "Means over queries of the insights of each that so many documents hold, then over retrievers; only of the "
-            "retrievers that all models have, if there are any.",
+            "Coverage of the insights that this many documents contain: the mean over queries, then over retrievers. If all "
+            "models share some retrievers, only these count.",
             counted.select("model", "documents", *_FLOORED, "n", "n_expected"),
             {"coverage": "%", "joint": "%"},
             Chart.line("documents", "coverage", "model"),
@@ -400,7 +400,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
 
 def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """Return the mean coverage of each subtopic, next to that of the best system."""
-    best = max(_of(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
+    best = max(_systems_by(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
     names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
         (haystack.haystack_id, topic.subtopic_id): topic.name or topic.text
@@ -430,7 +430,7 @@ def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMet
     if not rows:
         return None
     units = dict.fromkeys(("coverage", "joint", f"coverage of {best.label}"), "%")
-    text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best.label}, the best by joint."
+    text = f"Means over all systems, the hardest subtopic of a haystack first, next to {best.label}, the best by joint."
     chart = Chart.bar("subtopic", "coverage", "haystack")
     return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
@@ -484,12 +484,15 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
             "n": system.n_covered,
             "n_expected": system.n_covered + max(0, system.n_expected - system.n_scored),
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
         if system.citation is not None
     ]
     if not rows:
         return None
-    text = "Of the documents that a bullet cites the share that hold the insight, and of these the share cited (paper, Table 7)."
+    text = (
+        "Precision: the share of the documents cited by a bullet that contain the insight. Recall: the share of the documents "
+        "with the insight that are cited (paper, Table 7)."
+    )
     units = dict.fromkeys(("precision", "recall", "citation"), "%")
     chart = Chart.scatter("recall", "precision", "retriever")
     return Section("Citation precision against recall", text, _frame(rows), units, chart, name="citations")
@@ -499,7 +502,7 @@ def _corrected(result: ScoreResult, judge: str) -> Section | None:
     """Return raw figures next to those without the judge's bias and those corrected by people's labels. None without any
     correction."""
     rows = []
-    for system in _of(result, judge):
+    for system in _systems_by(result, judge):
         if system.labels is None and (result.n_labels or system.coverage_corrected is None):
             continue
         row: dict[str, Any] = {"system": system.label}
@@ -515,7 +518,7 @@ def _corrected(result: ScoreResult, judge: str) -> Section | None:
         for figure, one in result.labelled_mean.items():
             row |= {f"{figure} by labels": one.value, f"{figure} by labels_low": one.low, f"{figure} by labels_high": one.high}
         rows.append({**row, "n": result.n_labels})
-    text = "Without bias: less the judge's bias as it was measured on other annotations."
+    text = "Without bias: after subtracting the judge's bias, as measured on other annotations."
     by_labels = (
         "What people would say of all judgments, as estimated from the labels of some and the judge's scores of all (prediction-"
         f"powered inference, Angelopoulos et al. 2023). A system is corrected by its own labels if it has {FEWEST} or more: a "
@@ -537,7 +540,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
     """Yield the known bias of each judge relative to people, and the agreement of the judges."""
     rows = []
     for judge, bias in result.biases.items():
-        mine = [system for system in _of(result, judge) if system.coverage is not None]
+        mine = [system for system in _systems_by(result, judge) if system.coverage is not None]
         n = sum(system.n_scored for system in mine)
         mean = sum(system.coverage or 0.0 for system in mine) / len(mine) if mine else None
         known = {"bias": bias.mean if bias else None, "bias ±": Z_95 * bias.se if bias else None}

@@ -133,8 +133,8 @@ class _SampleMaker:
         """Yield a row for each insight that the judge judged, with its scores."""
         seen: set[str] = set()
         for name in judge.runs:
-            scored = {(row["judge"], row["position"]): row for row in scores[name].at(cell)}
-            for row in judgments[name].at(cell):
+            scored = {(row["judge"], row["position"]): row for row in scores[name].rows_at(cell)}
+            for row in judgments[name].rows_at(cell):
                 if row["judge"] != judge.label or row["insight_id"] in seen:
                     continue
                 seen.add(row["insight_id"])
@@ -264,7 +264,7 @@ class _CellReader:
         self._rows, self._ahead = rows, next(rows, None)
         self._cell, self._kept = "", list[Row]()
 
-    def at(self, cell: str) -> list[Row]:
+    def rows_at(self, cell: str) -> list[Row]:
         """Return the rows of a cell. Cells must be requested in order; the same cell may be requested again."""
         if cell != self._cell:
             self._cell, self._kept = cell, []

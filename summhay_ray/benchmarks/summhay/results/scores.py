@@ -67,7 +67,7 @@ class ScoreResult:
     biases: Mapping[str, metrics.JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     so_far: str = ""
-    """How many cells of an unfinished run have been asked, which are those in the figures. Empty for a finished run."""
+    """How many cells of an unfinished run have been asked; the figures cover only these. Empty for a finished run."""
     n_labels: int = 0
     """Number of people's labels that correct the figures."""
     labelled_mean: Mapping[str, metrics.Corrected] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class Scorer:
     """Name of each haystack (followed by its id if several have that name) -> its id."""
 
     def by_haystack(self, weighting: metrics.Weighting) -> dict[str, list[metrics.SystemScore]]:
-        """Return the name of each haystack -> the scores in it."""
+        """Map the name of each haystack to the scores in it."""
         found = metrics.haystack_scores(self.sums, self.expected, self.bullets, weighting)
         return {name: self.finish(found.get(one, []), one) for name, one in self.ids.items()}
 
@@ -313,8 +313,8 @@ def _scorer(
                     one_by_one.append((*system, *place, *(getattr(row, name) for name in metrics.VALUES)))
                 else:
                     failures.append(row)
-        together = pl.concat(columns, how="horizontal").select(names)
-        insights = pl.concat([together, _rows(one_by_one, kinds, names)])
+        counted = pl.concat(columns, how="horizontal").select(names)
+        insights = pl.concat([counted, _rows(one_by_one, kinds, names)])
         figures = said.with_columns(
             figure(mine["bullets"]).cast(pl.Float64).alias(name) for name, figure in metrics.BULLET_FIGURES.items()
         )
@@ -335,7 +335,7 @@ def _scorer(
     supports = [one for one in supporting if "support_bullets" in one.declared and one.has_rows("support_bullets")]
     repeats = {system[0]: n for system, n in systems[0].items()}
     scorer = Scorer(
-        sums=metrics.added([metrics.insight_sums(none), *sums]),
+        sums=metrics.add_sums([metrics.insight_sums(none), *sums]),
         expected=expected,
         bullets=of_bullets.join(_cast(absent, kinds, PLACE), on=PLACE, how="anti"),
         nuggets=by_query,
@@ -371,7 +371,7 @@ Systems = Mapping[tuple[str, str, str, str], int]
 
 
 def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
-    """Return column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
+    """Map each column to its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
     texts: dict[str, set[str]] = {name: set(summaries[name]) for name in SYSTEM}
     for place, name in enumerate(SYSTEM):
         texts[name].update(system[place] for system in systems[0])
