@@ -135,13 +135,13 @@ def commands_page() -> str:
 
 
 EXIT_CODES = (
-    ("0", "done, or as far as `--limit` goes"),
+    ("0", "done, or stopped as `--limit` asks"),
     ("1", "failed"),
     ("2", "wrong usage, or a wrong spec"),
     ("3", "stopped at the budget; the same command with a larger budget continues"),
     ("4", "finished, with failures listed"),
     ("5", "waiting for batches"),
-    ("6", "another driver took the run over; nothing is lost, and this one should not be started again"),
+    ("6", "another driver took the run over and continues it; do not start this one again"),
     ("130", "Ctrl-C"),
     ("143", "SIGTERM"),
 )

@@ -103,7 +103,7 @@ def test_a_bad_key_stops_the_model_and_no_further_call_is_made(room: Room, provi
 
 
 def test_calls_on_their_way_stop_with_the_model(make_room: Make, provider: FakeProvider) -> None:
-    # The next one would go out after ten seconds: it is told before.
+    # The next call would be sent after ten seconds: it is stopped before.
     room = make_room(limits=Limits(rpm=6))
     provider.default = Reply(status=403)
     outcomes = [outcome for outcome, _ in room.ask(*(f"p{n}" for n in range(6)))]
@@ -136,7 +136,7 @@ def test_a_hang_ends_at_the_timeout_is_asked_again_once_and_charged(
     outcome, _ = room.one()
     assert 2.0 <= time.monotonic() - started < 60.0
     assert isinstance(outcome, Failed) and (outcome.error, outcome.retryable) == ("timeout", True)
-    # An attempt that a busy machine has not sent in time counts, and costs nothing.
+    # If a busy machine has not sent an attempt in time, the attempt counts, but costs nothing.
     assert outcome.attempts >= len(provider.requests) == 2 and outcome.usd_micros == 2 * WORST
     assert room.money == (2 * WORST, 0)
 
@@ -161,7 +161,7 @@ def test_what_was_sent_and_lost_is_charged_and_asked_again_once(room: Room, prov
     assert isinstance(outcome, Failed) and outcome.usd_micros == 2 * WORST and len(provider.requests) == 4
 
 
-def test_a_failure_tells_what_an_earlier_round_was_charged(make_room: Make, provider: FakeProvider) -> None:
+def test_a_failure_includes_the_charge_of_an_earlier_round(make_room: Make, provider: FakeProvider) -> None:
     room = make_room(budget_micros=WORST)
     provider.replies.append(Reply(drop=True))
     outcome, _ = room.one()
