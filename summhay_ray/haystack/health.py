@@ -25,6 +25,8 @@ FEWEST_DOCUMENTS = 2.5
 LEAST_AGREEMENT = 0.8
 """Minimum agreement of a free judge with people on the checked pairs. If it is lower, a sentence advises another judge."""
 FREE_JUDGE = "offline/judge"
+_SHOWN = 3
+"""Maximum number of haystacks in a list."""
 
 _MARKS = re.compile(
     r"^\s*(?:[#>|]|```|---)"  # headings, quotations, tables, fences
@@ -124,7 +126,8 @@ def health(
     doubts: list[str] = []
     limits: list[str] = []
     unchecked = [name for name, facts in haystacks if facts and facts.checked < FEWEST_PAIRS]
-    caveats = [f"the gold documents of {name}, of which people have checked fewer than {FEWEST_PAIRS}" for name in unchecked]
+    fewer = f"of which people have checked fewer than {FEWEST_PAIRS}{' each' if len(unchecked) > 1 else ''}"
+    caveats = [f"the gold documents of {_listed(unchecked)}, {fewer}"] if unchecked else []
     if n_queries < FEWEST_QUERIES:
         queries = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
         limits.append(f"{queries} too few: with fewer than {FEWEST_QUERIES} no winner is named; ask more, or add haystacks")
@@ -156,14 +159,22 @@ def health(
         elif facts.seen:
             what = f"{name}: people decided about {facts.seen} of {facts.insights} insights, and nobody has checked its pairs"
             doubts.append(f"{what}: summhay mine {name}.json --check 20 takes a minute")
-        else:
-            mend = f"summhay mine {name}.json --check 20 takes a minute"
-            doubts.append(f"{name}: nobody has looked at this haystack, whose gold is by words alone or by a model; {mend}")
         if judge == FREE_JUDGE and facts.judged >= FEWEST_PAIRS:
             agreed = f"{name}: {judge} agrees with the person on {facts.agreed} of {facts.judged} checked pairs"
             few = facts.agreed < LEAST_AGREEMENT * facts.judged
             doubts.append(f"{agreed}{'; a model as judge, or labels (summhay label), would tell more' if few else ''}")
+    unseen = [name for name, facts in haystacks if facts and not facts.checked and not facts.seen]
+    if unseen:
+        these = "this haystack" if len(unseen) == 1 else f"these {len(unseen)} haystacks"
+        mend = f"summhay mine {unseen[0]}.json --check 20 takes a minute"
+        doubts.append(f"{_listed(unseen)}: nobody has looked at {these}, whose gold is by words alone or by a model; {mend}")
     return Health(tuple(doubts), tuple(limits), tuple(caveats))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names, and the number of further ones."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def few_documents(n_insights: int, n_pairs: int) -> str:

@@ -106,6 +106,9 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
         "sections": tables,
     }
     limits = {note: None for run in runs for one in run.sections if one.name in ("decision", "overview") for note in one.notes}
+    warnings = dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))
+    if comparison is not None:
+        warnings = {note: None for note in warnings if note not in comparison.decision.reasons}
     scripts = [*map(_library, LIBRARIES), script]
     return face.page_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
@@ -118,7 +121,7 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
         banner=[plain(line) for line in face.banner(runs, comparison)],
         decision=None if comparison is None else plain(comparison.decision.text),
         judge="" if comparison is None else plain(comparison.figure_title(comparison.decision.figure)),
-        warnings=[plain(note) for note in dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))],
+        warnings=[plain(note) for note in warnings],
         tiles=face.tiles(runs, comparison, ids),
         sections=sections,
         content=_json(content),

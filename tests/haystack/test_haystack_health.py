@@ -14,6 +14,13 @@ pytestmark = pytest.mark.core
 FACTS = HaystackFacts(run="m0", insights=30, like_metadata=2, example="## Agenda", seen=0)
 
 
+def test_many_haystacks_share_a_sentence() -> None:
+    found = health([(f"h{n}", FACTS) for n in range(5)], 30)
+    [said] = found.lines()
+    assert said.startswith("h0, h1, h2 and 2 more: nobody has looked at these 5 haystacks")
+    assert found.caveats == ("the gold documents of h0, h1, h2 and 2 more, of which people have checked fewer than 10 each",)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -118,11 +118,16 @@ def test_the_first_screen_answers_and_leads_to_the_evidence(browser: Any, made: 
 def test_systems_named_like_colours_are_drawn(browser: Any, tmp_path: Path) -> None:
     names = ("none", "transparent")
     systems = [{"model": f"offline/{kind}", "name": name} for kind, name in zip(("lead", "support"), names, strict=True)]
-    _, run = answered(tmp_path / "store", summarizers=systems, retrievers=["bm25"])
+    _, run = answered(tmp_path / "store", summarizers=systems, retrievers=["bm25", "none"])
     report([run]).write(str(tmp_path / "report"))
     page = Tab(browser).open(tmp_path / "report")
     dots = page.locator("#charts figure:last-of-type svg").last.locator("path[stroke], circle[stroke]")
     assert {dot.get_attribute("stroke") for dot in dots.all()}.isdisjoint(names) and dots.count() >= 2
+    # Without retrieval, it is not retrieval that missed documents.
+    page = Tab(browser).open(tmp_path / "report", "#samples?retriever=none")
+    page.locator("#grid tbody tr a").first.click()
+    page.get_by_text("No document was shown.").wait_for()
+    assert page.get_by_text("Missed by retrieval").count() == 0
 
 
 def test_two_systems_are_compared_query_by_query_down_to_the_cited_sentences(browser: Any, folder: Path) -> None:

@@ -65,6 +65,25 @@ def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
             yield f"{label}: {len(some)} {brackets} not read as a citation, such as {some[0][:80]!r}; {mend}"
 
 
+def _missing_documents(run: benchmark.RunStore, metadata: Sequence[HaystackMetadata]) -> list[str]:
+    """A warning if summaries cite numbers that no document of their haystack has, which scores count as wrong citations."""
+    sizes = pl.DataFrame([(one.haystack_id, one.n_documents) for one in metadata], ["haystack_id", "size"], orient="row")
+    numbers = pl.col("bullets").str.extract_all(r"\[\d{1,9}(?:[,;\s]+\d{1,9})*\]").list.join(" ").str.extract_all(r"\d+")
+    absent = (pl.col("number").cast(pl.Int64) < 1) | (pl.col("number").cast(pl.Int64) > pl.col("size"))
+    named = ["retriever", "ordering", "model"]
+    cited = (
+        piece.explode("bullets").with_columns(number=numbers)
+        for piece in run.pieces("summaries", ["haystack_id", *named, "bullets"])
+    )
+    found = [one for piece in cited if (one := piece.explode("number").join(sizes, on="haystack_id").filter(absent)).height]
+    if not found:
+        return []
+    number, size, *system = found[0].select("number", "size", *named).row(0)
+    n = sum(one.height for one in found)
+    such = f"such as [{number}] by {system_label(*system)}, where the haystack has {size} documents"
+    return [f"{n:,} citations name no document, {such}" if n > 1 else f"1 citation names no document, {such}"]
+
+
 class Summaries(OfHaystacks[S]):
     """A run of summaries of haystacks, made here or imported."""
 
@@ -107,6 +126,7 @@ class Summaries(OfHaystacks[S]):
             *(results.scores.health().lines() if mined else ()),
             *(warning for haystack in metadata for warning in haystack.warnings),
             *_unread_citations(tables.run, tables.options.compat),
+            *_missing_documents(tables.run, metadata),
         ]
         if self.grid is not None:
             absent = absent_queries(metadata)

@@ -380,7 +380,7 @@ const PARTS = {
   retrieval: async (part, context) => {
     const shown = part.context ? await fromShelf("contexts", part.context) : null;
     const links = (values, cls) => values.map((value) => documentLink(part.documents, value, context, cls));
-    if (!shown) return [make("p", { class: "docs" }, `Documents with the query's insights (${part.gold.length}): `, links(part.gold, "right")), make("p", {}, "The documents shown to the model are not recorded.")];
+    if (!shown?.numbers.length) return [make("p", { class: "docs" }, `Documents with the query's insights (${part.gold.length}): `, links(part.gold, "right")), make("p", {}, shown ? "No document was shown." : "The documents shown to the model are not recorded.")];
     const there = new Set(shown.numbers), gold = new Set(part.gold), missed = part.gold.filter((value) => !there.has(value));
     return [make("p", { class: "docs" }, `Shown, in this order (${shown.numbers.length}, ${shown.n_tokens.toLocaleString("en")} tokens): `, shown.numbers.map((value) => documentLink(part.documents, value, context, gold.has(value) ? "right" : "missed"))),
       make("p", { class: "docs" }, missed.length ? [`Missed by retrieval (${missed.length} of ${part.gold.length} with an insight): `, links(missed, "lost")] : "Retrieval missed nothing.")];
@@ -429,7 +429,7 @@ const pairView = async (query) => {
   await ready();
   const text = Object.fromEntries(manifest.facets.filter((one) => one.kind === "text").map((one) => [one.name, one])), figures = manifest.facets.filter((one) => one.kind === "number" && one.unit === "%");
   const known = text.system ? manifest.dictionaries.system.filter(Boolean) : [];
-  if (!text.query || known.length < 2 || !figures.length) { box.replaceChildren(make("p", {}, "The samples of this run have no systems with figures by query; the tables below compare its systems.")); return; }
+  if (!text.query || known.length < 2 || !figures.length) { box.replaceChildren(make("p", {}, known.length === 1 ? "There is only one system: nothing to compare." : "The samples of this run have no systems with figures by query; the tables below compare its systems.")); return; }
   const run = (row) => (text.run ? textOf(text.run, index.columns.run[row]) : ""), name = (row) => [run(row), textOf(text.system, index.columns.system[row])].filter(Boolean).join(" ");
   const rowsOf = new Map();
   for (let row = 0; row < index.n; row++) if (textOf(text.system, index.columns.system[row])) { if (!rowsOf.has(name(row))) rowsOf.set(name(row), []); rowsOf.get(name(row)).push(row); }

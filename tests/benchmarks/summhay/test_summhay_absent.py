@@ -117,6 +117,16 @@ def test_a_decision_says_who_invents_and_no_retriever_is_blamed_for_such_queries
     assert not any("no document has a word" in line for line in api.run(spec, str(tmp_path / "store")).warnings)
 
 
+def test_cited_numbers_that_no_document_has_are_reported(ran: Ran, tmp_path: Path) -> None:
+    last = len(sample()["documents"])
+    [first, second, *_] = answers = answers_to(sample())
+    answers |= {first: f"- It rained [{last}, {last + 1}].", second: "- It snowed [0][1]."}
+    found = api.run(spec_of(tmp_path, sample(), answers), str(tmp_path / "store"))
+    [said] = [line for line in found.warnings if "no document" in line]
+    assert said.startswith("2 citations name no document") and f"the haystack has {last} documents" in said
+    assert not any("name no document" in line for line in ran.without.warnings)
+
+
 def test_another_judge_judges_them_again(ran: Ran) -> None:
     run, store = ran.found.run, ran.store
     name = "panel(offline,per_insight(offline))"
