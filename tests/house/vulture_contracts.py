@@ -121,3 +121,6 @@ __class__
 
 # The engine reads this option from a mapping, by its name as text.
 release_uncertain
+
+# `Entry.make` passes the fields of a retriever by name.
+bm25
