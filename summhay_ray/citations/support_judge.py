@@ -29,7 +29,7 @@ from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plai
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "11"
+SUPPORT_REVISION = "12"
 """The judge's revision, part of the identity of its judgments. Change it when the judge's values, or its repairs, change."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Minimum value of a document that supports a bullet, and of one that supports part of it."""
@@ -57,7 +57,7 @@ _NUMBERS = 0.2
 """The reduction of a document's similarity if it has none of the numbers of a bullet."""
 _CONTRADICTED = 0.45
 """Maximum value of a document with a contradiction: lower than that of a supporting document."""
-_AROUND = 1
+_AROUND = 5
 """Number of sentences before and after a window that are read with it."""
 _MOST_POSTED = 2000
 """The similarity of windows ignores facts that more windows than this have, so that time stays linear."""
