@@ -1,7 +1,7 @@
 """Scores how clearly a sentence is a finding: a statement that a person can understand and check without its document.
 
-The score depends on form: a subject, a finite verb, an end, and content of its own. English verbs are recognized by a list and by
-the surrounding words. Other languages are judged without verbs.
+The score depends on form: a sentence needs a subject, a finite verb, an end, and content of its own. English verbs are recognized
+by a list and by the surrounding words. Other languages are judged without verbs.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from summhay_ray.text import FUNCTION_WORDS, is_latin
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list written as text."""
+    """Return the words of a list that is written as text."""
     return frozenset(text.split())
 
 
@@ -62,7 +62,7 @@ _PASTS = """
     spent:spend stood:stand struck:strike swept:sweep taught:teach threw:throw thought:think told:tell took:take
     underwent:undergo understood:understand went:go withdrew:withdraw won:win wrote:write
 """
-"""Irregular past forms, each with its base."""
+"""Irregular past forms, each with its base form."""
 _AUXILIARIES = word_set("""
     is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't
     weren't it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
@@ -70,7 +70,8 @@ _AUXILIARIES = word_set("""
 
 
 def _forms(ending: str) -> dict[str, str]:
-    """The forms of the listed verbs with `s`, `ed` or `ing`, including doubled consonants ("dropped"), each with its base."""
+    """Return the forms of the listed verbs with `s`, `ed` or `ing`, including doubled consonants ("dropped"), each with its base
+    form."""
     made = {}
     for verb in _VERBS.split():
         stem = verb[:-1] + "i" if re.search(r"[^aeiou]y$", verb) else verb
@@ -85,7 +86,7 @@ def _forms(ending: str) -> dict[str, str]:
 _BASES, _THIRDS, _REGULAR = frozenset(_VERBS.split()), _forms("s"), _forms("ed")
 _IRREGULAR = dict(pair.split(":") for pair in _PASTS.split())
 BASES: Mapping[str, str] = {**_forms("ing"), **_THIRDS, **_REGULAR, **_IRREGULAR, **{verb: verb for verb in _BASES}}
-"""Base of each known form of a verb."""
+"""Known forms of verbs, each with its base form."""
 _SUBJECTLESS = (_BASES | _REGULAR.keys()) - word_set(
     "associated based given increased limited own plan present access cost damage force"
 )
@@ -95,7 +96,7 @@ _PREPOSITIONS = word_set("""
     across along alongside amid among amongst around behind beneath beside besides beyond despite except inside like near onto
     outside per regarding throughout toward towards underneath unlike upon versus via within
     """)
-"""Prepositions that are no function words."""
+"""Prepositions that are not function words."""
 _NO_SUBJECT = _PREPOSITIONS | FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now") | {"last"}
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
 _GOVERNED = word_set("""
@@ -106,14 +107,14 @@ _GOVERNED = word_set("""
 _TO = word_set(
     "aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants"
 )
-"""Verbs before `to`: other words are nouns there ("changes to the structure")."""
+"""Verbs that may precede `to`. Other words before `to` are nouns: "changes to the structure"."""
 _PAST = re.compile(r"..ed$")
 _CAUSES = word_set("help helps helped helping let lets letting make makes made making")
-"""Verbs before an object and a base: "that helps users meet the rules"."""
+"""Verbs that may have an object and a base form after them: "that helps users meet the rules"."""
 _ASIDE = 4
-"""Words after which a comma may end an aside about the subject: "The bank, founded in 1983, played a role"."""
+"""Matches words after which a comma may end an insertion after the subject: "The bank, founded in 1983, played a role"."""
 _ASIDE_FIRST = re.compile(r", (?!had|have|has|is|are|was|were|will|and|or|but|\w+ed\b)\w")
-"""The subject after an introductory phrase: "Founded in 1983, the bank grew"."""
+"""Matches the subject after an introductory phrase: "Founded in 1983, the bank grew"."""
 _NOBODY = re.compile(
     r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Is so|Is|Are|Was|Were) (?:\w+(?:ing|ed|en)|will)\b"
     r"|Not (?:at|in|on|sure|yet)\b"
@@ -123,7 +124,7 @@ _NOBODY = re.compile(
 )
 """Beginnings of notes without a subject: "Still waiting for a review", "Concerned about the schedule", "But could be slow"."""
 _DONE = re.compile(r"[A-Z]\w+ly \w+(?:ed|en) (?:as|at|by|for|from|in|off|on|to|with)\b")
-"""The same with a participle: "Mainly used for tests"."""
+"""Similar beginnings with a participle: "Mainly used for tests"."""
 NEVER_NOUNS = word_set("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
@@ -137,14 +138,14 @@ _SUBORDINATORS = word_set("although because how if than though unless until what
 _INTRODUCED = re.compile(
     r"(?:After|Although|As|Because|Before|If|Once|Since|Though|Unless|Until|When|Whenever|Where|Whereas|While)\b[^,]*, (?=[^,]* )"
 )
-"""A clause before the main clause."""
+"""Matches a clause before the main clause."""
 _ARTICLES = ("the", "a", "an", "its", "their")
 _NEVER_PARTICIPLES = word_set("arose became began came fell grew ran rose sank sat stood went")
 _UNCHANGED = word_set("hit cut put set shut cost spread let split quit")
-"""Verbs whose past is their base; before an article they are verbs."""
+"""Verbs whose past equals their base form. Before an article, these words are verbs."""
 _BEFORE_A_BASE = _SUBJECTS | word_set("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_PARTICIPLE = (FUNCTION_WORDS | _PREPOSITIONS | word_set("back down off out up")) - (_GOVERNED - {"to", "as"})
-"""Words that are no object."""
+"""Words that are not an object."""
 _AFTER_A_NOUN = word_set("of and or but")
 """Words after which "reports" and "updates" are nouns."""
 
@@ -155,7 +156,7 @@ _TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
 _CODE = re.compile(
     r"[\w.+-]+@[\w-]|(?<![\w/])@\w|\bhttps?:|\bwww\.|[{}|\\<>=~^]|::|\(\)|/\w+/|(?<!\w)--?\w|\w_\w|\w\(|\)\w|\]\(|#\d|\$[A-Za-z_]|\b[0-9a-f]{12,}\b"
 )
-"""Handles, addresses, links, markup, paths, flags and code; each mark counts as one."""
+"""Matches handles, addresses, links, markup, paths, flags and code; each match counts as one."""
 _WRONG = re.compile(
     r"^[)\]},.;:%&…–—-]|^\d+[.)] |^\d+(?:\.\w+)+\.? (?=[A-Z])|^[a-z][\w,/-]*: |[?!]"
     r"|^(?i:do|does|did|is|are|was|were|should|can|could|would|will|has|have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
@@ -163,7 +164,7 @@ _WRONG = re.compile(
     r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[\"“]?(?:(?:[A-Z][\w’'-]+|and|&|/),? ){1,8}to [a-z]"
     r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
-"""Fragments, questions and exclamations."""
+"""Matches fragments, questions and exclamations."""
 _ENDS = re.compile(r"[.!。]['\"’”)\]]*$")
 _DEPENDS = re.compile(
     r"(?:then|thus|hence|so|therefore|consequently|accordingly|instead|otherwise|meanwhile|similarly|likewise|specifically|here|"
@@ -176,13 +177,13 @@ _DEPENDS = re.compile(
     r"|(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|such)\b(?! (?:year|month|week|quarter|time|who|with|of|in|that|as|an?)\b)",
     re.IGNORECASE,
 )
-"""Beginnings of sentences that need the one before."""
+"""Matches beginnings of sentences that need the previous sentence."""
 _GOES_ON = re.compile(
     r"^(?:additionally|furthermore|moreover|however|also|but|and|or|nevertheless|nonetheless|finally|besides|in addition"
     r"|as (?:mentioned|noted|described|discussed|stated|reported|explained))\b",
     re.IGNORECASE,
 )
-"""Beginnings of sentences that add something to the one before."""
+"""Matches beginnings of sentences that add something to the previous sentence."""
 _ELSEWHERE = re.compile(
     r"\b(?:described|shown|listed|mentioned|discussed|explained|specified|defined|outlined|given|see|noted|stated) "
     r"(?:above|below)\b"
@@ -191,12 +192,12 @@ _ELSEWHERE = re.compile(
     r"|\b(?:further|previous|preceding|next|following) (?:steps?|sections?|paragraphs?|examples?)\b|\bstep \d",
     re.IGNORECASE,
 )
-"""References to other places of the text."""
+"""Matches references to other places in the text."""
 _BARE = re.compile(
     r"The (?:(?:first|second|third|two|three|last|final|original|resulting|proposed|necessary|same|other|new) )*[a-z]+ (?=[a-z])"
     r"|[A-Z][a-z]+(?:tion|ment|ance) (?=[a-z])"
 )
-"""A subject that another sentence has defined, if the verb follows: "The change is ...", "Migration is ..."."""
+"""Matches a subject that another sentence must have introduced, if the verb follows: "The change is ...", "Migration is ..."."""
 _POINTING = re.compile(
     r"\b(?:this|these|such|(?:at|by|for|from|of|on|once|till|to|until|with) that)(?= ([\w’'-]+)(?: ([\w’'-]+))?|\W*$)",
     re.IGNORECASE,
@@ -205,13 +206,13 @@ _POINTS_AT_NOTHING = word_set("""
     year years month week quarter century decade season summer winter spring autumn fall a an as who whose which that of with
     from in
     """)
-"""Words after which a demonstrative refers to the present, or to what follows."""
+"""Words after which a demonstrative does not refer to an earlier sentence."""
 _OWNERS = ("its", "their", "his", "her")
 _PRONOUN = re.compile(r"\b(?:it|its|they|them|their|he|his|him|she|her|hers)\b", re.IGNORECASE)
 _SYMBOL = re.compile(
     r"(?<![\w’'.&/+-])(?:[B-HJ-Zb-hj-z]|[A-Z][ijkx\d₀-₉]|(?<=\w )A(?= (?:is|has|with|and|exists)\b))(?![\w’'&/+#-]|\.\w)"
 )
-"""A variable."""
+"""Matches a variable."""
 _NO_NOUNS = word_set("also however then now still just even once whenever rather instead perhaps maybe thus hence note so yet")
 _CLAUSE_ENDS = re.compile(r"[,;:–—)]|\b(?:and|but|so|or|because|which|while)\b")
 _PERSONAL = re.compile(
@@ -219,7 +220,7 @@ _PERSONAL = re.compile(
     r"\bI\b|\b(?i:me|my|mine|myself|you|your|yours|let['’]s|please|thanks?|hello|hi|welcome)\b|"
     r"\b(?i:see|read|join|visit|click|subscribe|refer to)\b[^.]{0,30}\b(?i:below|above|here|more|page|section|details)\b"
 )
-"""Words that refer to the author or the reader."""
+"""Matches words that refer to the author or the reader."""
 _TODAY = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday"
     r"|tuesday|wednesday|thursday|friday))\b|\bnext (?:\d+|two|three|few) (?:days|weeks|months)\b"
@@ -227,7 +228,7 @@ _TODAY = re.compile(
     r"(?:hour|day|week|month)s?\b",
     re.IGNORECASE,
 )
-"""Words that are understood only on the day of writing."""
+"""Matches words that can only be understood on the day of writing."""
 _CHORE = re.compile(
     r"^(?:(?:[A-Z][\w’'-]+|and|&),? ){1,6}(?:(?:will|is going to|was going to|needs to|is to|has to|agreed to|volunteered to"
     r"|offered to|is taking|taking|has)(?: an?)? )(?:post|open|send|ask|check|recheck|re-check|follow|reach|schedule|ping|talk"
@@ -236,7 +237,7 @@ _CHORE = re.compile(
     r"|^[A-Z][\w’'-]+ (?:is|are) (?:getting|looking|checking|following|reaching|working|talking|waiting)\b"
     r"|^@[\w-]+(?:, @[\w-]+)*:? ",
 )
-"""Tasks that a person must do before the next meeting."""
+"""Matches tasks that a person must do before the next meeting."""
 _NOTHING = re.compile(
     r"\bnothing (?:new|to report|to discuss|for)\b"
     r"|\bno (?:(?:significant|new|major|real|further|other|moderation) )*"
@@ -261,7 +262,7 @@ _NOTHING = re.compile(
     r"(?:is|are|was|were|will be)\b|^(?:one|another|some|others|most|all|none|both|two) (?:is|are|was|were)\b",
     re.IGNORECASE,
 )
-"""Sentences that report nothing, or that depend on the lines before them: "The dates are 14-15 April"."""
+"""Matches sentences that report nothing, or that need the lines before them: "The dates are 14-15 April"."""
 _SPOKEN = re.compile(
     r"^(?:yes|yeah|no|ok|okay|well|right|sure|cool|great|all right|alright|hey|anyway|next up|this is|i'm|we're)\b(?! \w+ed\b)"
     r"|\b(?:everyone|everybody|folks|guys|oops|you know|kind of|sort of|sounds? (?:good|like))\b",
@@ -274,7 +275,7 @@ _WISH = re.compile(
     r"|\bwould be (?:better|good|great|helpful|interesting|nice|useful)\b|\bfeel free\b|\bbe aware\b|\bconsider \w+ing\b"
     r"|\bsuggests? (?:that )?we\b|^(?:But )?[A-Z][a-z]+ (?:asks|suggests|wonders)\b"
 )
-"""What somebody proposes, plans or has to do, which is no fact."""
+"""Matches proposals, plans and duties, which are not facts."""
 _OURSELVES = re.compile(r"\b(?:[Ww]e|us|[Oo]urs?)\b")
 _LESSER = (
     (_PERSONAL, 0.3),
@@ -286,23 +287,23 @@ _LESSER = (
     (_WISH, 0.3),
     (_GOES_ON, 0.6),
 )
-"""Signs that lower any statement's score, with their factors."""
+"""Patterns that lower the score of a statement, with their factors."""
 _LABEL = re.compile(
     r"^(?:\[[^\[\]]{1,40}\] ?)+|^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
     r"|^(?:\d{1,2} )?[A-Z][\w’'-]*(?: [\w.’'-]+| \([^)]{1,30}\)){0,4}(?:: | [-–—] )"
     r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
     r"[A-Z][a-z]+, (?=[a-z-])"
 )
-"""A speaker, or the name of an item, before the statement."""
+"""Matches a speaker, or the name of an item, before the statement."""
 _NAMES, _MARKED = 0.6, 0.12
-"""From the first share of names on, a sentence is a list of names; from the second share of code on, it is code."""
+"""A sentence is a list of names from the first share of names on, and code from the second share of code on."""
 FEWEST_WORDS, MOST_WORDS = 6, 60
 LEAST = 0.35
 """Minimum score of an insight."""
 
 
 def worth(text: str, english: bool = True) -> float:
-    """How clearly a sentence is a finding, 0 to 1; below `LEAST` it is not one."""
+    """Return how clearly a sentence is a finding, 0 to 1. Below `LEAST` it is not one."""
     label = _LABEL.match(text)
     if label and label[0].lower().strip(" ,") not in FUNCTION_WORDS and not (english and _DEPENDS.match(text)):
         said = text[label.end() :]
@@ -337,7 +338,7 @@ def worth(text: str, english: bool = True) -> float:
         elif (place := _points(text)) >= 0:
             value *= 0.34 if verb and place < (finite_verb(plain) or verb).start() else 0.45
         elif verb and (bare := _BARE.match(text)) and bare.end() == begin + verb.start():
-            # Numbers and names tell which one is meant.
+            # Numbers and names show which one is meant.
             value *= 0.6 if re.search(r"\d| [A-Z]|[a-z]{2}\.[a-z]{2}", text) else 0.34
         for pattern, factor in _LESSER:
             if pattern.search(text):
@@ -353,7 +354,7 @@ def _depends(text: str) -> bool:
     pronoun = _PRONOUN.search(text)
     if pronoun and not _names_something(text[: pronoun.start()]):
         after = text[pronoun.end() :].partition(", ")[2]
-        # "When it failed, the server ...", "Using its cache, curl ...": the name follows.
+        # "When it failed, the server ...", "Using its cache, curl ...": the noun follows.
         owner = after and pronoun[0].lower() in _OWNERS and after.split()[0].lower() not in _SUBJECTS
         if not pronoun.start() or not (owner or re.match(r"the |[A-Z]", after)):
             return True
@@ -361,7 +362,7 @@ def _depends(text: str) -> bool:
 
 
 def _points(text: str) -> int:
-    """Where a sentence points at something that only another sentence names ("these rules"); -1 if nowhere."""
+    """Return the offset at which a sentence refers to something outside of it ("these rules"); -1 if there is none."""
     introduced = _INTRODUCED.match(text)
     for found in _POINTING.finditer(text):
         next_words = [word.lower() for word in found.groups() if word]
@@ -369,7 +370,7 @@ def _points(text: str) -> int:
         if introduced and introduced.end() == found.start():
             return found.start()
         named = any(len(word) > 3 and word.rstrip("s") in before for word in next_words)
-        # "The disk was full, and this stopped the job": it refers to the clause before.
+        # "The disk was full, and this stopped the job": "this" refers to the clause before.
         ends = [match.start() for match in _CLAUSE_ENDS.finditer(before)]
         if not (named or set(next_words[:1]) & _POINTS_AT_NOTHING or (ends and finite_verb(text[: ends[-1]]))):
             return found.start()
@@ -377,13 +378,13 @@ def _points(text: str) -> int:
 
 
 def _unnamed_symbols(text: str) -> list[int]:
-    """Where a text has variables that follow no noun, unlike "type T"."""
+    """Return where a text has variables without a noun before them, unlike "type T"."""
     found = _SYMBOL.finditer(text)
     return [symbol.start() for symbol in found if not _names_something(" ".join(text[: symbol.start()].split()[-1:]))]
 
 
 def _names_something(text: str) -> bool:
-    """Whether words contain a noun: one that is neither a function word nor a verb."""
+    """Whether words contain a noun. Any word that is neither a function word nor a verb counts as a noun."""
     words = [word.lower() for word in _WORD.findall(text)]
     return any(
         word not in FUNCTION_WORDS | _PREPOSITIONS | _NO_NOUNS
@@ -394,7 +395,8 @@ def _names_something(text: str) -> bool:
 
 
 def is_verb(word: str, before: str, after: str) -> bool:
-    """Whether a word of an English statement is a verb; words that may be nouns there do not count. All in lower case."""
+    """Whether a word of an English statement is a verb. Words that may be nouns in this position do not count. All words are in
+    lower case."""
     if word in _AUXILIARIES or word in _IRREGULAR or word in NEVER_NOUNS or _PAST.search(word):
         return True
     objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
@@ -407,17 +409,17 @@ def is_verb(word: str, before: str, after: str) -> bool:
 
 
 def finite_verb(text: str, note: bool = False) -> re.Match[str] | None:
-    """The first finite verb of an English sentence that has a subject before it.
+    """Return the first finite verb of an English sentence that has a subject before it.
 
-    `note`: whether the text may be a note, which needs no such verb. A past form without an object is a participle there: "Typos
-    on the cover fixed".
+    `note`: whether the text may be a note, which needs no finite verb. In a note, a past form without an object is a participle:
+    "Typos on the cover fixed".
     """
     found = [*_TOKEN.finditer(text)]
     tokens = [match.group().replace("’", "'") for match in found]
     relative = False
-    """Whether a relative clause's verb, which is not the sentence's verb, is still to come."""
+    """Whether a relative clause still lacks its verb, which is not the verb of the sentence."""
     subordinate = False
-    """The same for a clause with a subject of its own: "where it gets slow"."""
+    """Whether a subordinate clause with its own subject still lacks its verb: "where it gets slow"."""
     for place, (before, token) in enumerate(itertools.pairwise(["", *tokens])):
         word, last = token.lower(), before.lower()
         if last in _RELATIVE or (relative and last in _BEFORE_A_PARTICIPLE):
@@ -442,10 +444,10 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int, note: bool
     )
     word, last, following = token.lower(), before.lower(), after.lower()
     if before == "," and not re.search("[,(]", text[: found[place - 1].start()]):
-        # "Low priority, should be easy": one comma does not enclose an aside.
+        # In "Low priority, should be easy", one comma does not enclose an insertion.
         return False
     if word == "that's" and last[:1].isalpha() and last not in FUNCTION_WORDS:
-        # "The grammar that's implemented": a relative clause.
+        # In "The grammar that's implemented", "that's" begins a relative clause.
         return False
     if word in _AUXILIARIES and last not in ("to", "") and token == word:
         return True
@@ -458,11 +460,11 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int, note: bool
     if word in _UNCHANGED and following in _ARTICLES:
         return True
     if following == "by" and re.match(r"the |[A-Z]", text[found[place].end() + len(" by ") :]):
-        # "Last modified by Ann": a participle.
+        # In "Last modified by Ann", "modified" is a participle.
         return False
     if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
         linked = not following[:1].isalnum() or following in _AFTER_A_PARTICIPLE
-        # "Physically based renderers": an adjective.
+        # In "Physically based renderers", "based" is an adjective.
         linked = linked or (last.endswith("ly") and following not in _GOVERNED)
         return not (note and linked and word not in _NEVER_PARTICIPLES)
     if not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
@@ -474,11 +476,11 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int, note: bool
     caused = _CAUSES.intersection(match.group().lower() for match in found[max(0, place - 3) : place])
     plural = plural and not (third or word.endswith("ing") or caused)
     if third and word not in _THIRDS and last.endswith("ing"):
-        # "Contributing examples as tutorials": an object.
+        # In "Contributing examples as tutorials", "examples" is an object.
         return False
     if word in NEVER_NOUNS & _BASES and last not in FUNCTION_WORDS | _BEFORE_A_BASE | BASES.keys():
         return True
     if note and third and following == "that" and word not in NEVER_NOUNS:
-        # "Little updates that must happen": a noun.
+        # In "Little updates that must happen", "updates" is a noun.
         return False
     return (third and (governs or word in _THIRDS)) or (plural and ((governs and following != "to") or word in _BASES))

@@ -1,4 +1,4 @@
-"""Links in a folder of data: what was named may be one, and nothing found in it leads out of it."""
+"""Links in a folder of data: the named folder may be a link, but no link in it may lead out of it."""
 
 from __future__ import annotations
 

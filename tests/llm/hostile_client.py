@@ -1,4 +1,4 @@
-"""A process of its own that asks a hostile server by a gateway: what becomes of its answers, and what memory they take."""
+"""A separate process that asks a hostile server through a gateway: the results of the answers, and their memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main(base: str, transport: str, words: list[str]) -> None:
 
 
 def asked(room: Room, word: str) -> dict[str, Any]:
-    """Two such answers at once, and beside them honest ones of another model."""
+    """Two of these answers at once, with honest answers of another model."""
     hostile = [request(f"{word} {n}") for n in range(2)]
     honest = [request(f"honest {n} beside {word}", model=HONEST) for n in range(3)]
 
