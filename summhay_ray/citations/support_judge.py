@@ -29,7 +29,7 @@ from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plai
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "11"
+SUPPORT_REVISION = "12"
 """The judge's revision, part of the key of its judgments. Increase it when the judge's values or its repairs change."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Minimum value of a document that supports the bullet, and minimum value of one that supports it partly."""
@@ -58,7 +58,7 @@ _NUMBERS = 0.2
 """A document's similarity is reduced by this share if it has none of the bullet's numbers, and by less if it has some."""
 _CONTRADICTED = 0.45
 """Factor on the value of a document that contradicts the bullet. The product is always below `SUPPORTED`."""
-_AROUND = 1
+_AROUND = 5
 """Number of sentences before and after a window that are searched for contradictions, too."""
 _MOST_POSTED = 2000
 """Facts that occur in more windows than this are ignored when windows are compared. So the time stays linear."""

@@ -44,7 +44,7 @@ from summhay_ray.judge.prompt import INSIGHT_HEADING, numbered_at, read, shipped
 from summhay_ray.judge.strategies import Absence
 from summhay_ray.llm import Request
 from summhay_ray.records import Coverage
-from summhay_ray.text import FUNCTION_WORDS, UNSPACED, find_contradictions, find_omissions, root, sentences
+from summhay_ray.text import FUNCTION_WORDS, UNSPACED, find_contradictions, find_omissions, root, sentences, values_of
 
 COMMON_WEIGHT = 0.5
 """Weight of a common word, one in `COMMON_ROOTS`, relative to other words."""
@@ -87,6 +87,9 @@ _LOST = 0.25
 do not count."""
 _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
 """A bullet that begins in this way continues the one before it."""
+
+_DENYING = frozenset(map(root, ("nobody", "none", "nothing")))
+"""Words that other words for a denial replace; whether both texts deny is for `find_contradictions` to see."""
 
 Pair = tuple[str, str]
 
@@ -135,7 +138,8 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
     A long bullet, such as a copied document, is compared in parts of three sentences. All its sentences together would share
     words with many insights that it does not state.
     """
-    owners, parts = zip(*_parts(bullets), strict=True) if bullets else ((), ())
+    forms = {value: words for insight in reversed(insights) for value, words in values_of(insight).items()}
+    owners, parts = zip(*_parts(bullets, forms), strict=True) if bullets else ((), ())
     # All insights are judged against the same bullets, hence the cache. Huge texts are not cached.
     bullet_texts, insight_texts = (
         [(_read_again if len(text) <= _LONGEST_KEPT else _read)(text) for text in texts] for texts in (parts, insights)
@@ -193,15 +197,26 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
     return found
 
 
-def _parts(bullets: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield (bullet index from 0, text) for each part of the bullets."""
+def _in_forms(sentence: str, forms: Mapping[str, str]) -> str:
+    """Write the values of a sentence in these forms, so that "2 hours" and "120 minutes" are the same words.
+
+    `forms`: value -> words.
+    """
+    for value, words in values_of(sentence).items() if forms else ():
+        if (form := forms.get(value, words)) != words:
+            sentence = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)", form.replace("\\", r"\\"), sentence)
+    return sentence
+
+
+def _parts(bullets: Sequence[str], forms: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """Yield (bullet index from 0, text) for each part of the bullets, with its values in these forms."""
     for place, bullet in enumerate(bullets):
-        lines = sentences(bullet) or [bullet]
+        lines = [_in_forms(line, forms) for line in sentences(bullet) or [bullet]]
         yield from ((place, " ".join(lines[begin : begin + _SENTENCES])) for begin in range(0, len(lines), _SENTENCES))
 
 
 def _read(text: str) -> _Text:
-    words = roots(text)
+    words = [word for word in roots(text) if word not in _DENYING]
     pairs = {
         (first, second) if first < second else (second, first)
         for place, first in enumerate(words)
@@ -324,7 +339,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "10"
+    revision: ClassVar[str] = "11"
 
     def answer(self, request: Request) -> str:
         """Return the verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.text.fact_tokens import BASE, Day
-from summhay_ray.text.facts import Action, Fact, Kind, Statement, read_statement
+from summhay_ray.text.fact_tokens import Day, infinitive
+from summhay_ray.text.facts import MOVING, MUTUAL, PARTICLES, Action, Fact, Kind, Statement, read_statement
 from summhay_ray.text.negations import Negation
 from summhay_ray.text.words import root, sentences, stem
 
@@ -41,18 +41,41 @@ _WHERE = _IN | {"to", "from"}
 _PARTLY = ("all", "every", "many", "much", "always", "entirely", "necessarily")
 _ALL = frozenset((*_PARTLY, *map(root, _PARTLY)))
 """Words after `not` that make a denial partial: "not all" leaves the statement true in part."""
-_DENYING_WORDS = """
-    prohibit ban prevent halt stop cease lose avoid cancel suspend lack absence missing failure refusal forbid deny reject exempt
+_DECISION_WORDS = """
+    accept accepted adopt adopted agree agreed allow allowed approval approve approved authorize authorized carried confirm
+    confirmed continue continued enable enabled endorse endorsed extend extended favor favour grant granted impose imposed
+    introduce introduced keep kept legal pass passed permit permitted proceed proceeded ratify reinstate reinstated renew
+    renewed restore restored resume resumed retain retained sign signed support supported uphold upheld
+    / abandon abandoned abolish abolished against appeal ban banned block blocked cancel cancelled cease ceased defeat
+    defeated denied deny disable disabled disagree disagreed discard discarded discontinue discontinued dismiss dismissed drop
+    dropped end ended forbade forbid forbidden halt halted illegal lift lifted objection oppose opposed overturn overturned
+    postpone postponed prohibit prohibited refusal refuse refused reject rejected rejection remove removed repeal repealed
+    revoke revoked scrap scrapped stop stopped suspend suspended terminate terminated veto vetoed withdraw
 """
-_DENYING = frozenset(map(root, _DENYING_WORDS.split()))
+"""Words for yes, then words for no. Two words for no in a row are a yes: "rejected the appeal"."""
+_JOINING = ({"and"}, {"or"})
+_SYMMETRIC = MUTUAL | {"with", "as", "when", "while"}
+"""Words between two parts that can change places without another meaning. `_JOINING` words are such words if no other function
+word is between the parts."""
+_PART = 3
+"""Maximum number of words in such a part, without articles."""
+_SIDING = frozenset(map(stem, ("vote", "rule", "argue", "decide", "campaign", "speak", "testify", "lobby")))
+"""Verbs after which `for` and `against` are opposites."""
+_REACH = 8
+"""Maximum number of tokens from a verb to `for` or `against`, and on to the noun."""
+_MOST = 4
+"""Maximum number of words of a kind that are compared in two sentences."""
+_DIRECTIONS = frozenset(("up", "down", "off", "out", "back", "forward"))
+"""Particles that make opposites of a verb."""
+_TURNING = frozenset(map(root, ("against", "appeal", "objection")))
+"""Words for no that count only next to another word for yes or no: "rejected the appeal"."""
 _UNCERTAIN_WORDS = """
-    only few little rarely barely hardly unlike instead rather except insufficient impossible unable without unless require need
+    only few little rarely barely hardly unlike instead rather except insufficient impossible unable without unless
+    prevent lose avoid lack absence missing failure exempt
 """
-_SOFT = _DENYING.union(map(root, _UNCERTAIN_WORDS.split()))
+_SOFT = frozenset(map(root, _UNCERTAIN_WORDS.split() + _DECISION_WORDS.split("/")[1].split())) | {"against"}
 """Words that deny without a negation, or make a statement uncertain."""
-_PARTICLES = frozenset(("up", "down", "on", "off"))
-_MOVING_VERBS = map(root, ("go", "move", "come", "bring", "push", "put", "drive", "switch", "turn"))
-_MOVING = frozenset(("be", "been", "is", "are", "was", "were", *_MOVING_VERBS))
+_MOVING = MOVING | {"be", "been", "is", "are", "was", "were"}
 """Words that form an opposite together with a particle: "rates went up", but not "the team set up a server"."""
 _OPPOSITE_WORDS = """
     rose rise risen rising increase grew grow grown growth climb gain surge soar jump upward up
@@ -61,40 +84,33 @@ _OPPOSITE_WORDS = """
     raise raised up / lower lowered reduce reduced cut down
     double doubled / triple tripled / halve halved
     hourly / daily / weekly / monthly / quarterly / yearly annually annual
-    higher / lower
-    highest / lowest
-    largest biggest / smallest
-    larger / smaller
-    longer / shorter
-    faster / slower
-    stronger / weaker
-    approve approved approval sign signed accept accepted adopt adopted endorse endorsed ratify pass passed
-    / reject rejected rejection dismiss dismissed refuse refused veto vetoed
-    allow allowed permit permitted legal / forbid forbidden forbade ban banned prohibit prohibited illegal
-    open opened reopen reopened / close closed shut
+    high higher highest / low lower lowest
+    large larger largest big bigger biggest / small smaller smallest
+    long longer / short shorter
+    fast faster / slow slower
+    strong stronger / weak weaker
     begin began begun start started / end ended stop stopped finish finished
+    open opened reopen reopened start started / close closed shut
+    end ended / complete completed
     improve improved better / worsen worsened worse deteriorate deteriorated
     succeed succeeded success / fail failed failure
-    win won / lose lost
+    win won keep kept retain retained / lose lost
+    survive survived / die died dead
     before / after
     from since / until
     first / last
     earliest / latest
     earlier sooner / later
-    enable enabled / disable disabled
-    add added include included introduce introduced / remove removed exclude excluded abolish abolished
     hire hired / dismiss dismissed
     buy bought / sell sold
     lend lent / borrow borrowed
-    create created add added / cut eliminate eliminated
-    join joined / leave left quit
-    support supported favour favor / oppose opposed against
-    uphold upheld grant granted / dismiss dismissed overturn overturned deny denied refuse refused
-    confirm confirmed / deny denied
-    agree agreed / disagree disagreed
+    create created add added include included / cut eliminate eliminated exclude excluded remove removed drop dropped
+    join joined stay stayed / leave left quit
+    advance advanced / postpone postponed delay delayed
     connect connected / disconnect disconnected
-    continue continued / discontinue discontinued
     arrest arrested / release released
+    held / cancel cancelled scrap scrapped postpone postponed suspend suspended
+    support supported favour favor / oppose opposed against
     positive / negative
     indoors indoor / outdoors outdoor
     most many / few
@@ -118,17 +134,17 @@ _OPPOSITE_WORDS = """
     always / never
     all every each / none / half / only
     subject / exempt
-    cancel cancelled scrap scrapped postpone postponed / proceed proceeded held continue continued
-    end ended / complete completed
-    impose imposed extend extended / lift lifted
-    keep kept retain retained / drop dropped remove removed abandon abandoned discard discarded
 """
+_PRONOUNS = frozenset(("it", "they", "them", "he", "him", "she", "her", "this", "these", "both"))
+_BREAKING_WORDS = ", ; : and or but after before because when while which who that if although though"
+_BREAKS = frozenset(_BREAKING_WORDS.split())
+"""Tokens between words for yes and no that do not belong together."""
 _SIDES: dict[str, set[tuple[int, int]]] = {}
 """Stem of a word -> (group of words that exclude each other, the word's side in this group)."""
-for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
+for _place, _line in enumerate([_DECISION_WORDS, *_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()]):
     for _side, _words in enumerate(_line.split("/")):
         for _word in _words.split():
-            for _form in {_word, stem(BASE.get(_word, _word))}:
+            for _form in {_word, stem(infinitive(_word))}:
                 _SIDES.setdefault(_form, set()).add((_place, _side))
 
 
@@ -152,10 +168,12 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     said, shown = _passage(statement), _passage(evidence if isinstance(evidence, str) else tuple(evidence))
     found: list[Contradiction] = []
     for one in said.statements:
-        opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.stems)
+        opposes = bool(one.prefixed or one.particles) or any(not some.isdisjoint(one.stems) for some in (_SIDES.keys(), _SIDING))
         twins = [near for near in shown.statements if len(one.roots - near.roots) == 1 == len(near.roots - one.roots)]
-        swapped = (shown.actions and _swapped_action(one, said.actions, shown.actions)) or _other_agent(
-            one, said.statements, shown.statements
+        swapped = (
+            (shown.actions and _swapped_action(one, said.actions, shown.actions))
+            or _other_agent(one, said.statements, shown.statements)
+            or _swapped_words(one, shown.statements)
         )
         stages = (one.done & shown.planned) - shown.done - said.planned | (one.planned & shown.done) - shown.planned - said.done
         if not (one.facts or one.negations or shown.denies or opposes or twins or swapped or stages):
@@ -422,25 +440,29 @@ def _denials(
 
 
 def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
-    """Find pairs of opposite words, such as rose and fell, that the texts use about the same thing and without a negation."""
-    for near in window:
+    """Find pairs of opposite words, such as rose and fell, that the texts use about the same thing."""
+    for place, near in enumerate(window):
         # Short statements such as "prices rose" and "prices fell" share only one other word.
         shorter, longer = sorted((len(one.roots), len(near.roots)))
         least = 1 if longer <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (shorter - 1))
-        if one.negations or near.negations or len(one.roots & near.roots) < least:
+        # "Bolt made an offer. The council turned it down".
+        before = window[place - 1].roots if place and not _PRONOUNS.isdisjoint(near.tokens) else frozenset[str]()
+        if len(one.roots & (near.roots | before)) < least:
             continue
         own, others = _sides(one, near), _sides(near, one)
-        for pair, spots in own.items():
+        for pair in own.keys() & others:
             # If one text contains both words of a pair, ignore the pair.
-            if len(spots) != 1 or len(others.get(pair, ())) != 1 or spots[0][0] == others[pair][0][0]:
+            sides, its_sides = ({side for side, _ in spots} for spots in (own[pair], others[pair]))
+            if not len(sides | its_sides) == 2 == len(sides) + len(its_sides):
                 continue
-            (_, place), (_, other) = spots[0], others[pair][0]
-            span, spot = (place, place + 1), (other, other + 1)
-            then, since = _nearest_date(place, one), _nearest_date(other, near)
-            at_other_times = then and since and not _agree(then, since)
-            if not at_other_times and _alike_around(span, one, spot, near) and not _swapped(span, one, spot, near):
-                yield Contradiction("denial", one.tokens[place], near.tokens[other])
-                return
+            for (_, place), (_, other) in itertools.product(own[pair][:_MOST], others[pair][:_MOST]):
+                places = (place, place + 1), one, (other, other + 1), near
+                then, since = _nearest_date(place, one), _nearest_date(other, near)
+                at_other_times = then and since and not _agree(then, since)
+                same = one.tokens[place] == near.tokens[other] and isinstance(pair, int)
+                if not same and not at_other_times and _alike_around(*places) and not _swapped(*places):
+                    yield Contradiction("denial", one.tokens[place], near.tokens[other])
+                    return
 
 
 def _stages(one: Statement, verbs: Collection[str], window: Sequence[Statement]) -> Iterator[Contradiction]:
@@ -494,6 +516,27 @@ def _most_shared(agent: Fact, verb: str, words: frozenset[str], statements: Sequ
     return max((len(words & near.roots) if verb in near.tokens[fact.end :] else 0 for near, fact in named), default=-1)
 
 
+def _swapped_words(one: Statement, shown: Sequence[Statement]) -> Contradiction | None:
+    """Find two parts of a sentence that change places in a sentence with otherwise the same words in the same order."""
+    words = _words_of(one)
+    alike = [_words_of(near) for near in shown if near.roots == one.roots]
+    for other in alike if words not in alike else ():
+        before = _common_prefix(words, other)
+        end = len(words) - _common_prefix(words[before:][::-1], other[before:][::-1])
+        own, others = words[before:end], other[before:end]
+        for first, last in itertools.product(range(1, _PART + 1), range(1, _PART + 1)):
+            part, between, opposite = own[:first], own[first:-last], own[-last:]
+            symmetric = between and (_SYMMETRIC.intersection(between) or {*between} - one.roots in _JOINING)
+            if between and others == [*opposite, *between, *part] and not symmetric:
+                return Contradiction("name", " ".join(part), " ".join(opposite))
+    return None
+
+
+def _words_of(statement: Statement) -> list[str]:
+    """Return the tokens of a statement without punctuation marks and articles."""
+    return [token for token in statement.tokens if token[0].isalnum() and token not in _ARTICLES]
+
+
 def _same_action(one: Action, other: Action) -> bool:
     return one[1] == other[1] and _same_name(one[0], other[0]) and _same_name(one[2], other[2])
 
@@ -537,22 +580,55 @@ def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple[int, int]]]:
-    """Return pair of opposites -> (side, index) of its words in a statement. A word with a negative prefix and the same word
-    without the prefix in another statement are a pair, too."""
+    """Return pair of opposites -> (side, index) of its words in a statement. A negated word has the other side.
+
+    A word with a negative prefix and the same word without the prefix in another statement are a pair. So are two particles of
+    one verb.
+    """
     found: dict[int | str, list[tuple[int, int]]] = {}
     plain = {root for _, root in other.prefixed}
     # "Only one node" is the opposite of "every node"; "only" alone is not.
     counted = {fact.place for fact in statement.facts if fact.quantity}
+    verbs = dict(statement.particles)
+    negations = statement.negations
+    negated = frozenset[str]().union(*(one.what for one in negations if one.certain and not one.whole))
+    # "Approved no plan" denies the verb, too.
+    denied = (one.scope | one.what | (one.before if len(one.before) == 1 else frozenset()) for one in negations)
+    unclear = frozenset[str]().union(*denied, (root(one.words.split()[0].lower()) for one in negations)) - negated
+    decisions: list[list[tuple[int, int]]] = []
+    last = 0
     for place, token in enumerate(statement.tokens):
-        if token == "only" and place + 1 not in counted:
+        if (token == "only" and place + 1 not in counted) or token in unclear:
             continue
-        if token in _PARTICLES and not _MOVING.intersection(statement.tokens[max(0, place - 1) : place]):
+        if token in ("for", "against") and not _SIDING.isdisjoint(statement.stems[max(0, place - _REACH) : place]):
+            following = [after for after in statement.tokens[place : place + _REACH] if after in statement.roots]
+            found.setdefault(" ".join(["for", *following[:1]]), []).append((token == "against", place))
+        if place in verbs and token in _DIRECTIONS and (verb := statement.tokens[verbs[place]]) in statement.done & other.done:
+            found.setdefault(f"{verb} ...", []).append((PARTICLES.index(token), verbs[place]))
+        if token in PARTICLES and (place not in verbs or statement.stems[verbs[place]] not in _MOVING):
             continue
+        # Treat "not many" like "few".
+        turned = token in negated or statement.tokens[place - 1 : place] == ("not",)
         for pair, side in _SIDES.get(statement.stems[place], ()):
-            # Treat "not many" like "few".
-            found.setdefault(pair, []).append((side ^ (statement.tokens[place - 1 : place] == ("not",)), place))
+            if pair:
+                found.setdefault(pair, []).append((side ^ turned, place))
+                continue
+            # "In the end", "at the end of the year".
+            if token == "end" and _ARTICLES.intersection(statement.tokens[place - 1 : place]):
+                continue
+            # "Appeal against" is one word for no.
+            if token == "against" and _TURNING.intersection(statement.tokens[place - 1 : place]):
+                continue
+            if not (decisions and _BREAKS.isdisjoint(statement.tokens[last:place])):
+                decisions.append([])
+            decisions[-1].append((side ^ turned, place))
+            last = place
         if token in plain:
-            found.setdefault(token, []).append((0, place))
+            found.setdefault(token, []).append((0 ^ turned, place))
+    for words in decisions:
+        new = [place for _, place in words if statement.tokens[place] not in other.tokens]
+        if new and not _TURNING.issuperset(statement.tokens[place] for _, place in words):
+            found.setdefault(0, []).append((sum(side for side, _ in words) % 2, new[0]))
     for place, base in statement.prefixed:
         found.setdefault(base, []).append((1, place))
     return found
@@ -567,7 +643,7 @@ def _asserts(statement: Statement, negation: Negation, denying: Statement) -> bo
     soft_words = _SOFT.difference({*denying.tokens}.difference(map(root, negation.words.split())))
     if negation.whole:
         return len(negation.what & statement.roots) * 2 >= len(negation.what) and not soft_words.intersection(statement.tokens)
-    content = [token for token in statement.tokens if token in statement.roots]
+    content = [token for token in statement.tokens if token in statement.roots or token == "against"]
     for place, token in enumerate(content):
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
         # If no word follows the negation ("does not work"), only the words before it identify the subject.

@@ -34,6 +34,12 @@ _IRREGULAR = """
 BASE = {form: forms[0] for forms in map(str.split, _IRREGULAR.split("/")) for form in forms[1:]}
 """Past tense or participle -> infinitive, for verbs that are irregular or too short for `stem`."""
 
+
+def infinitive(word: str) -> str:
+    """Return the infinitive of an irregular past tense or participle in lower case. Other words stay as they are."""
+    return BASE.get(word, word[:-3] + "y" if word.endswith("ied") else word)
+
+
 _MONTH_NAMES = """
     january february march april may june july august september october november december
     jan feb mar apr may jun jul aug sep oct nov dec
@@ -122,7 +128,7 @@ def _root(written: str, kind: str, begins: bool) -> str:
         # Endings in other alphabets are removed in the same way: the nouns of 2 часа and 9 часов are equal.
         return plain[: min(5, max(3, len(plain) - 2))]
     # A name such as "the Fed" is not a form of a verb.
-    return root(BASE.get(plain, plain) if begins or not written[0].isupper() else plain)
+    return root(infinitive(plain) if begins or not written[0].isupper() else plain)
 
 
 def days_of(token: Token) -> tuple[Day, ...]:

@@ -24,6 +24,7 @@ from summhay_ray.text.fact_tokens import (
     Day,
     Token,
     days_of,
+    infinitive,
     next_to,
     read_tokens,
 )
@@ -108,6 +109,8 @@ class Statement:
     negations: tuple[Negation, ...]
     prefixed: tuple[tuple[int, str], ...]
     """(Index, root without the prefix) of each token with a negative prefix: for "unsafe", the root of "safe"."""
+    particles: tuple[tuple[int, int], ...]
+    """(Index, index of its verb) of each particle."""
     actions: tuple[Action, ...]
     """(Agent, verb, object) of each action: the same for "Acme bought Birch" and "Birch was bought by Acme"."""
     agents: tuple[tuple[Fact, str], ...]
@@ -124,22 +127,32 @@ _WITH_VERB = _DETERMINERS | frozenset(("has", "have", "had", "will", "would", "d
 _PASSIVE = frozenset(("is", "are", "was", "were", "be", "been", "being"))
 _WITH_NAMES = frozenset(("to", "from", "over", "against", "for"))
 """Function words between agent, verb and object: in any action, in a passive one, and between names."""
-_PHRASES = {
-    (stem(verb), particle): meaning
-    for verb, particle, meaning in (
-        *(("call", "off", "cancel"), ("put", "off", "postpone"), ("turn", "down", "reject")),
-        *(("go", "ahead", "proceed"), ("take", "place", "proceed")),
-    )
-}
-"""(Stem of a verb, next word) -> a verb with the same meaning."""
-_PARTICLES = frozenset(particle for _, particle in _PHRASES)
+_PHRASE_WORDS = """
+    call off cancel / put off postpone / turn down reject / vote down reject / strike down overturn / throw out overturn
+    / go ahead proceed / take place proceed / carry on continue / keep on continue / wave through approve
+    / bring forward advance / take over acquire / shut down close / close down close / set up create / give up abandon
+    / lay off dismiss / sell off sell / leave out exclude / phase out abolish / pull out withdraw / step down resign
+    / stand down resign / sign off approve / hold back withhold / hold up delay / bring back reinstate / take away remove
+    / start up start / hand over give / pay back repay / break down fail / carry out perform
+"""
+_PHRASES = {(stem(verb), after): meaning for verb, after, meaning in (phrase.split() for phrase in _PHRASE_WORDS.split("/"))}
+"""(Stem of a verb, particle) -> a verb with the same meaning."""
+PARTICLES = ("up", "down", "on", "off", "out", "back", "forward", "over", "away")
+"""Particles of verbs. An object may be between the two: "turned the offer down"."""
+MOVING = frozenset(map(stem, ("go", "move", "come", "bring", "push", "put", "drive", "switch", "turn")))
+"""Stems of verbs whose particle makes an opposite: "switched the pump off"."""
+_AFTER_PARTICLE_WORDS = "after and as at because but by for from in on since though to until when with"
+_AFTER_PARTICLES = frozenset(("", *_AFTER_PARTICLE_WORDS.split()))
+"""Words that can follow a particle, but no preposition; empty at the end of a sentence."""
+_OBJECT = 8
+"""Maximum number of words between a verb and its particle."""
 _REACH = 6
 """Maximum number of words and names from an agent to the end of a possible object."""
-_MUTUAL = frozenset(map(root, ("meet", "play", "face", "marry", "married", "equal", "match")))
+MUTUAL = frozenset(map(root, ("meet", "play", "face", "marry", "married", "equal", "match")))
 """Verbs whose agent and object can be exchanged without a change of meaning."""
 
 _PLANNED = re.compile(
-    r"\b(?:may|might|(?:plan|propos|intend|want|hop)\w* to"
+    r"\b(?:may|might|(?:is|are|was|were|(?:plan|propos|intend|want|hop)\w*) to(?! blame)"
     r"|(?:consider|propos|plan|suggest|recommend|discuss)\w*(?= \w+ing\b))"
     r"(?: (?:not|also|have|be|been|being|soon|later))* (?P<verb>\w+)",
     re.IGNORECASE,
@@ -186,6 +199,8 @@ _ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth ten
 _ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
 _BEFORE_ORDINAL = frozenset(("the", "is", "are", "was", "were", *map(root, ("finish", "come", "place", "rank"))))
 """Words before an ordinal that may lack its noun. Verbs are given as roots."""
+_NO_NAMES = UNITS_OF_TEN.keys() | {"nobody", "nothing", "none", "everybody", "everyone", "everything", "somebody", "someone"}
+"""Words that are not names, although they are capitalized at the beginning of a sentence."""
 _PARTS = {"half": 2, "quarter": 4, **{word: part for word, part in _ORDINALS.items() if part > 2}}
 _FRACTIONS = {word + plural: 100 / part for word, part in _PARTS.items() for plural in ("", "s")}
 _ROUGH = 2.0
@@ -277,10 +292,15 @@ _TOLERANCE = 0.1
 def read_statement(sentence: str) -> Statement:
     """Parse the facts, words and denials of a sentence. Never fails. The last 16,384 sentences are cached."""
     text, tokens = read_tokens(sentence)
-    stems = [stem(BASE.get(token.lower, token.lower)) if token.root else token.lower for token in tokens]
+    stems = [stem(infinitive(token.lower)) if token.root else token.lower for token in tokens]
+    particles = tuple(_particles(tokens, stems))
     for place, (token, after) in enumerate(pairwise(tokens)):
-        if after.lower in _PARTICLES and (meaning := _PHRASES.get((stems[place], after.lower))):
+        if meaning := _PHRASES.get((stems[place], after.lower)):
             token.root, after.root, stems[place] = root(meaning), "", stem(meaning)
+    for place, verb in particles:
+        tokens[place].root = ""
+        if meaning := _PHRASES.get((stems[verb], tokens[place].lower)):
+            tokens[verb].root, stems[verb] = root(meaning), stem(meaning)
     reader = _Reader(text, tokens)
     facts: list[Fact] = []
     place = 0
@@ -299,8 +319,11 @@ def read_statement(sentence: str) -> Statement:
     matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(tokens) if token.root]
     prefixed = tuple((place, root(match[1])) for place, match in matches if match)
     negations = tuple(find_negations(text, [token for place, token in enumerate(tokens) if place not in taken]))
-    verbs = {found.start("verb") for found in _PLANNED.finditer(text)}
-    planned = frozenset(token.root for token in tokens if token.start in verbs) if verbs else frozenset[str]()
+    starts = {found.start("verb") for found in _PLANNED.finditer(text)}
+    verbs = [place for place, token in enumerate(tokens) if token.start in starts]
+    # "Wants to ask for approval" plans the approval, too.
+    objects = [token for place in verbs for token in tokens[place + 1 : place + _OBJECT // 2] if not _is_past(token.lower)]
+    planned = frozenset(token.root for token in [*(tokens[place] for place in verbs), *objects] if token.root)
     done = frozenset(
         token.root
         for place, token in enumerate(tokens)
@@ -313,6 +336,7 @@ def read_statement(sentence: str) -> Statement:
         tuple(facts),
         negations,
         prefixed,
+        particles,
         tuple(_actions(words, roots, facts)),
         tuple(islice(_agents(words, facts, done - planned), _REACH)),
         done - planned,
@@ -320,11 +344,29 @@ def read_statement(sentence: str) -> Statement:
     )
 
 
+def _particles(tokens: Sequence[Token], stems: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield (index, index of its verb) for each particle. Its verb is the word before it, or before an object in between."""
+    for place, token in enumerate(tokens):
+        if token.lower not in PARTICLES or not place:
+            continue
+        before = tokens[place - 1]
+        if before.kind == "word" and before.lower not in _DETERMINERS:
+            earlier = range(max(0, place - _OBJECT), place)
+            phrases = [at for at in earlier if (stems[at], token.lower) in _PHRASES or stems[at] in MOVING]
+            following = tokens[place + 1].lower if place + 1 < len(tokens) else ""
+            ends = following in _AFTER_PARTICLES or not following[:1].isalnum()
+            yield place, (phrases[-1] if phrases and ends else place - 1)
+
+
+def _is_past(word: str) -> bool:
+    return word in BASE or word.endswith("ed")
+
+
 def _is_done(verb: str, words: Sequence[Token]) -> bool:
     """Whether a verb is a past tense or participle after its subject or an auxiliary verb: "they closed", "has been closed".
     `words`: the three words before the verb."""
     before = words[-1] if words else END_TOKEN
-    if not (verb in BASE or verb.endswith("ed") or before.lower in _WITH_PARTICIPLE):
+    if not (_is_past(verb) or before.lower in _WITH_PARTICIPLE):
         return False
     follows = before.lower in _BEFORE_PAST or (before.root and not before.lower.endswith(("ing", "ly", "ed")))
     return bool(follows) and not any(word.lower in _PLANNING for word in words)
@@ -334,7 +376,7 @@ def _agents(tokens: Sequence[str], facts: Sequence[Fact], done: frozenset[str]) 
     for fact in facts:
         # "The lawyer, Ada Lake, resigned".
         verb = next((token for token in tokens[fact.end :] if token not in _WITH_VERB and token != ","), "")
-        if fact.name and fact.begins <= fact.acts and verb in done and verb not in _MUTUAL:
+        if fact.name and fact.begins <= fact.acts and verb in done and verb not in MUTUAL:
             yield fact, verb
 
 
@@ -357,7 +399,7 @@ def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]
             between.append(tokens[place])
         place = name.end if name else place + 1
     for (agent, *_), (verb, is_name, before), *others in (units[start : start + _REACH] for start in range(len(units) - 2)):
-        if is_name or verb[0] in _MUTUAL:
+        if is_name or verb[0] in MUTUAL:
             continue
         # In "paid contractor Acme", the name is the object.
         others = [
@@ -638,7 +680,7 @@ class _Reader:
         after = [self._at(place), self._at(place + 1)]
         found = [token.root for token in (after if after[0].root else [])[:2] if token.root and token.kind != "number"]
         before = self._at(begin - 1)
-        if not unit and before.root and (not found or before.text[0].isupper()):
+        if not unit and before.root and before.lower not in ("above", "below") and (not found or before.text[0].isupper()):
             found.append(before.root)
         return frozenset(found)
 
@@ -649,7 +691,7 @@ class _Reader:
             return Fact("name", self.tokens[place].text, place, place + 1, name=(self.tokens[place].lower,))
         end = place
         for token in self.tokens[place:]:
-            if token.kind != "word" or not token.text[0].isupper() or not token.root or token.lower in UNITS_OF_TEN:
+            if token.kind != "word" or not token.text[0].isupper() or not token.root or token.lower in _NO_NAMES:
                 break
             end += 1
         if end == place:

@@ -9,7 +9,7 @@ from summhay_ray.text.fact_tokens import Token
 _NEGATION = re.compile(
     r"\b(?:not|never|cannot|no longer"
     r"|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
-    r"|\w+n['’]t|(?P<noun>no(?:[ -]one|body)?|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of"
+    r"|\w+n['’]t|(?P<noun>no(?:[ -]one|body|thing)?|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of"
     r"|free (?:of|from)|against(?= \w+ing\b))"
     r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
     r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
@@ -37,6 +37,8 @@ _DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|�
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
 _TIMED = re.compile(r"\s(?:before|until)\b")
 _PROVIDED = re.compile(r"\b(?:without|unless|until|except|before(?= (?-i:[A-Z\d])))\b", re.IGNORECASE)
+_PRONOUNS = ("nothing", "nobody", "no one", "no-one", "none")
+_CANNOT = re.compile(r"\b(?:not|never|cannot|\w+n['’]t)\b[^,;.]*$", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
 """Maximum number of following content words that a negation applies to. A denial such as "refuted" applies to more."""
@@ -79,16 +81,23 @@ def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
             yield Negation(match[0], what, True, frozenset(), frozenset(), what)
     for match in _NEGATION.finditer(text):
         scope = _after(tokens, match.end(), _FAR if match["claim"] else _REACH)
+        start = match.start()
+        if not scope and match[0].lower() in _PRONOUNS:
+            # "Received nothing", "told nobody".
+            denied = [token for token in tokens if token.root and token.end <= start][-1:]
+            scope, start = [token.root for token in denied], denied[0].start if denied else start
         if not scope or any(begin <= match.start() < end for begin, end in spared):
             continue
         is_plain = not (match["noun"] or match["claim"])
         later = _TIMED.match(text, match.end())
         certain = match.start() < limit and not (is_plain and (later or _PROVIDED.search(text, match.end())))
+        # "Cannot run without a cage" says that it needs one.
+        certain &= not (match[0].lower() == "without" and _CANNOT.search(text, 0, match.start()))
         if match["claim"]:
             what = frozenset(scope)
             yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)
             continue
-        before = frozenset(_before(tokens, match.start(), 1 if match["noun"] else 2)) - {scope[0]}
+        before = frozenset(_before(tokens, start, 1 if match["noun"] else 2)) - {scope[0]}
         # In "hit no customers" the denied event is before the negation; in "no customers were hit" it is after it.
         after = before.difference(scope) if match["noun"] and before else frozenset(scope[1:3])
         yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope), certain)

@@ -94,6 +94,20 @@ def test_an_insight_without_its_person_number_or_outcome_is_partly_covered(insig
         ]
 
 
+@pytest.mark.parametrize(
+    ("insight", "same"),
+    [
+        ("Hackers stole the passwords of 40,000 users.", "The passwords of 40 thousand users were stolen by hackers."),
+        ("Sales of electric cars rose by a fifth.", "Sales of electric cars went up by 20 percent."),
+        ("The repair took 120 minutes.", "It took 2 hours to repair it."),
+        ("None of the replicas was lost.", "No replica was lost."),
+        ("Nobody objected to the closure of the footpath.", "There were no objections to the closure of the footpath."),
+    ],
+)
+def test_a_number_in_another_form_and_another_word_for_none_are_covered_fully(insight: str, same: str) -> None:
+    assert [rate(*texts)[0].coverage for texts in (([insight], [same]), ([same], [insight]))] == ["FULL_COVERAGE"] * 2
+
+
 def test_a_whole_document_as_a_bullet_covers_its_insights_partly() -> None:
     document = f"{BRIDGE} {FERRY} " + " ".join(f"Street number {number} was paved in spring." for number in range(11))
     assert [one.coverage for one in rate([BRIDGE, FERRY], [document])] == ["PARTIAL_COVERAGE"] * 2

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.core
 
 JOBS = Path(__file__).resolve().parents[3] / "jobs"
 KNOWN: dict[str, tuple[str, int, str]] = {
-    "quickstart": ("r74045cb10fd1", 112, "d0d1516aaef453d088168e949c0a3c7df3b9249fd6812bddbf2d71999207d845"),
+    "quickstart": ("r62c5dcae0f41", 112, "d0d1516aaef453d088168e949c0a3c7df3b9249fd6812bddbf2d71999207d845"),
     "rehearsal": ("r4e444a287720", 32, "04af24c057bd5270d66ff3f801a14cac369c01c98942fccde83235a039aac95a"),
     "replay": ("rf13e47fc544b", 243, "f1ca227c92214025063059d4a188093e3071e12b7202c58f19725cb425a7630b"),
     "paper_grid": ("r6c6ca5c86105", 144, "496aff66ff14c15131925cc824ce9e2e7949e52ab3dd96bb48c27030e2756125"),

@@ -52,3 +52,13 @@ def test_a_number_is_a_place_unless_the_answers_author_named_documents_by_it() -
     [of_a_run] = CitedDocuments(documents).cited(["Pump 10 was repaired in May [2]."])
     [of_a_file] = CitedDocuments(documents, numbers_may_be_ids=True).cited(["Pump 2 was repaired in May [2]."])
     assert (of_a_run.numbers, of_a_file.numbers) == ((2,), (3,))
+
+
+def test_a_contradiction_counts_wherever_it_is_in_a_short_document() -> None:
+    closure = "The district met parents about the future of Elm Road school. Gail Ortiz wants to close it."
+    others = "Parents handed over a petition. It had 2,300 names. The bus would cost 90,000 dollars a year."
+    index = CitedDocuments([("a.txt", f"{closure} {others} Tom Pike said that he would vote against the closure.")]).index
+    against, for_it = index.support(
+        [f"Tom Pike would vote {side} the closure of the school." for side in ("against", "for")]
+    ).values
+    assert for_it < 0.5 <= against
