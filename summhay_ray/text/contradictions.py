@@ -67,7 +67,7 @@ _MOST = 4
 """Maximum number of words of a kind that are compared in two sentences."""
 _DIRECTIONS = frozenset(("up", "down", "off", "out", "back", "forward"))
 """Particles that make opposites of a verb."""
-_TURNING = frozenset(map(root, ("against", "appeal", "objection")))
+_TURNING = frozenset(("against", root("appeal"), root("objection")))
 """Words for no that count only next to another word for yes or no: "rejected the appeal"."""
 _UNCERTAIN_WORDS = """
     only few little rarely barely hardly unlike instead rather except insufficient impossible unable without unless
