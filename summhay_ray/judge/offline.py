@@ -197,21 +197,18 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
     return found
 
 
-def _in_forms(sentence: str, forms: Mapping[str, str]) -> str:
-    """Write the values of a sentence in these forms, so that "2 hours" and "120 minutes" are the same words.
-
-    `forms`: value -> words.
-    """
-    for value, words in values_of(sentence).items() if forms else ():
-        if (form := forms.get(value, words)) != words:
-            sentence = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)", form.replace("\\", r"\\"), sentence)
-    return sentence
-
-
 def _parts(bullets: Sequence[str], forms: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """Yield (bullet index from 0, text) for each part of the bullets, with its values in these forms."""
+    """Yield (bullet index from 0, text) for each part of the bullets.
+
+    `forms`: value -> words. The values of a part are written in these words, so that "2 hours" and "120 minutes" are the same.
+    """
     for place, bullet in enumerate(bullets):
-        lines = [_in_forms(line, forms) for line in sentences(bullet) or [bullet]]
+        lines = []
+        for line in sentences(bullet) or [bullet]:
+            for value, words in values_of(line).items() if forms else ():
+                if (form := forms.get(value, words)) != words:
+                    line = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)", form.replace("\\", r"\\"), line)
+            lines.append(line)
         yield from ((place, " ".join(lines[begin : begin + _SENTENCES])) for begin in range(0, len(lines), _SENTENCES))
 
 

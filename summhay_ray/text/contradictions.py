@@ -218,23 +218,22 @@ def find_omissions(statement: str, evidence: str) -> list[str]:
     Facts that are often expressed by other words are left out: one and two, ordinals and fractions in words, and a single word at
     the beginning of a sentence, which may not be a name.
     """
-    said, shown = _passage(statement), _passage(evidence)
-    return [fact.words for fact in said.facts if _is_omitted(fact, shown)]
-
-
-def _is_omitted(fact: Fact, shown: _Passage) -> bool:
-    if (number := fact.quantity) is not None:
-        in_words = not any(letter.isdigit() for letter in fact.words)
-        if in_words and (number.unit in ("%", "#") or all(value <= _FEW for value in number.stated)):
-            return False
-        return not any(other.quantity and number.agrees(other.quantity) for other in shown.facts)
-    if fact.begins and not fact.acts:
-        return False
-    # The first word of a sentence may be a common noun: "Skipper Ada Lake".
-    words = fact.name[fact.place == 0 and len(fact.name) > 1 :]
-    # A name may appear as an adjective: Norwegian ships are ships from Norway.
-    beginnings = {root[:_BEGINNING] for root in shown.roots} if words else ()
-    return not (any(word[:_BEGINNING] in beginnings for word in words) or _is_among(fact, shown.facts))
+    shown, omitted = _passage(evidence), []
+    for fact in _passage(statement).facts:
+        if (number := fact.quantity) is not None:
+            in_words = not any(letter.isdigit() for letter in fact.words)
+            often_replaced = in_words and (number.unit in ("%", "#") or all(value <= _FEW for value in number.stated))
+            found = often_replaced or any(other.quantity and number.agrees(other.quantity) for other in shown.facts)
+        else:
+            # The first word of a sentence may be a common noun: "Skipper Ada Lake".
+            words = fact.name[fact.place == 0 and len(fact.name) > 1 :]
+            # A name may appear as an adjective: Norwegian ships are ships from Norway.
+            beginnings = {root[:_BEGINNING] for root in shown.roots} if words else ()
+            found = (fact.begins and not fact.acts) or any(word[:_BEGINNING] in beginnings for word in words)
+            found = found or _is_among(fact, shown.facts)
+        if not found:
+            omitted.append(fact.words)
+    return omitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,8 +517,11 @@ def _most_shared(agent: Fact, verb: str, words: frozenset[str], statements: Sequ
 
 def _swapped_words(one: Statement, shown: Sequence[Statement]) -> Contradiction | None:
     """Find two parts of a sentence that change places in a sentence with otherwise the same words in the same order."""
-    words = _words_of(one)
-    alike = [_words_of(near) for near in shown if near.roots == one.roots]
+    # Without punctuation marks and articles.
+    words, *alike = (
+        [token for token in near.tokens if token[0].isalnum() and token not in _ARTICLES]
+        for near in (one, *(near for near in shown if near.roots == one.roots))
+    )
     for other in alike if words not in alike else ():
         before = _common_prefix(words, other)
         end = len(words) - _common_prefix(words[before:][::-1], other[before:][::-1])
@@ -530,11 +532,6 @@ def _swapped_words(one: Statement, shown: Sequence[Statement]) -> Contradiction 
             if between and others == [*opposite, *between, *part] and not symmetric:
                 return Contradiction("name", " ".join(part), " ".join(opposite))
     return None
-
-
-def _words_of(statement: Statement) -> list[str]:
-    """Return the tokens of a statement without punctuation marks and articles."""
-    return [token for token in statement.tokens if token[0].isalnum() and token not in _ARTICLES]
 
 
 def _same_action(one: Action, other: Action) -> bool:

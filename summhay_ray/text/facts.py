@@ -322,7 +322,8 @@ def read_statement(sentence: str) -> Statement:
     starts = {found.start("verb") for found in _PLANNED.finditer(text)}
     verbs = [place for place, token in enumerate(tokens) if token.start in starts]
     # "Wants to ask for approval" plans the approval, too.
-    objects = [token for place in verbs for token in tokens[place + 1 : place + _OBJECT // 2] if not _is_past(token.lower)]
+    objects = [token for place in verbs for token in tokens[place + 1 : place + _OBJECT // 2]]
+    objects = [token for token in objects if token.lower not in BASE and not token.lower.endswith("ed")]
     planned = frozenset(token.root for token in [*(tokens[place] for place in verbs), *objects] if token.root)
     done = frozenset(
         token.root
@@ -358,15 +359,11 @@ def _particles(tokens: Sequence[Token], stems: Sequence[str]) -> Iterator[tuple[
             yield place, (phrases[-1] if phrases and ends else place - 1)
 
 
-def _is_past(word: str) -> bool:
-    return word in BASE or word.endswith("ed")
-
-
 def _is_done(verb: str, words: Sequence[Token]) -> bool:
     """Whether a verb is a past tense or participle after its subject or an auxiliary verb: "they closed", "has been closed".
     `words`: the three words before the verb."""
     before = words[-1] if words else END_TOKEN
-    if not (_is_past(verb) or before.lower in _WITH_PARTICIPLE):
+    if not (verb in BASE or verb.endswith("ed") or before.lower in _WITH_PARTICIPLE):
         return False
     follows = before.lower in _BEFORE_PAST or (before.root and not before.lower.endswith(("ing", "ly", "ed")))
     return bool(follows) and not any(word.lower in _PLANNING for word in words)

@@ -1,6 +1,6 @@
 """Compare systems of SummHay runs by the judges' scores, with and without the judges' bias against people."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -68,19 +68,13 @@ def compare_systems(
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
-def _invented(systems: Iterable[SystemScore]) -> list[str]:
-    """The system that invents most answers to queries about what no document says; empty if none does."""
-    worst = max((one for one in systems if one.invented), key=lambda one: one.invented or 0.0, default=None)
-    if worst is None:
-        return []
-    most = f"{worst.label} gives most ({100 * (worst.invented or 0.0):.0f} %)"
-    return [f"invented answers to queries about what no document says, which the scores leave out: {most}"]
-
-
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> comparison.RunScores:
     """Return the figures per query of a run's systems, by one judge. `costs`: see `mean_costs`."""
     systems = {system.system: system for system in result.by_query if system.judge == judge}
-    health = result.health()
+    health, invented = result.health(), []
+    if worst := max((one for one in systems.values() if one.invented), key=lambda one: one.invented or 0.0, default=None):
+        most = f"{worst.label} gives most ({100 * (worst.invented or 0.0):.0f} %)"
+        invented = [f"invented answers to queries about what no document says, which the scores leave out: {most}"]
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
     # Without any gold document, only coverage is known.
@@ -121,7 +115,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         },
         costs=costs,
         limits=health.limits,
-        caveats=(*health.caveats, *_invented(systems.values())),
+        caveats=(*health.caveats, *invented),
         # The means of the figures under each correction, with their intervals.
         corrections={
             kind: {
