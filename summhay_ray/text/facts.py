@@ -211,6 +211,7 @@ _EXAMPLE = re.compile(r"one (?:[\w-]+ ){1,2}(?:is|was|would be) (?:the|that|to|a
 """Matches "one" as one of several things: "One drawback is the cost"."""
 _BEFORE_A_YEAR = frozenset(("in", "since", "until", "during"))
 _LASTING = frozenset(("for", "lasted", "took", "within", "after"))
+_AND_A_HALF = ["and", "a", "half"]
 _HOUR, _DAY_SECONDS = 3600, 86400
 _MEASURES: dict[str, tuple[str, float]] = {
     word: (unit, factor)
@@ -526,7 +527,7 @@ class _Reader:
         if found is None:
             return None
         low, grain, place = found
-        if not fraction and self._is_and_a_half(place) and low == int(low):
+        if not fraction and [self._at(place + step).lower for step in range(3)] == _AND_A_HALF and low == int(low):
             low, grain, place = low + 0.5, 0.5, place + 3
         low = high = -low if negative else low
         joins = ("-", "–", "to", "and") if self._at(begin - 1).lower == "between" else ("-", "–", "to")
@@ -652,12 +653,9 @@ class _Reader:
         unit, factor = self._unit(place)
         return unit, factor, place + bool(unit)
 
-    def _is_and_a_half(self, place: int) -> bool:
-        return [self._at(place + step).lower for step in range(3)] == ["and", "a", "half"]
-
     def _compound(self, low: float, high: float, grain: float, factor: float, place: int) -> tuple[float, float, float, int]:
         """Add the smaller units of a quantity such as 1 hour and 30 minutes, 2h 5m 10s, or an hour and a half."""
-        if self._is_and_a_half(place) and low == high:
+        if [self._at(place + step).lower for step in range(3)] == _AND_A_HALF and low == high:
             return low + factor / 2, high + factor / 2, factor / 2, place + 3
         here = place + (self._at(place).lower in ("and", ","))
         found = self._number(here)

@@ -47,15 +47,23 @@ _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
-def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
-    """Warn about each system whose text has brackets that look like citations, but could not be read or refer to no document."""
-    if compat == "release":
-        return
-    by_label: dict[str, list[str]] = {}
+def _citation_warnings(run: benchmark.RunStore, metadata: Sequence[HaystackMetadata], compat: Compat) -> Iterator[str]:
+    """Warn about each system whose text has brackets that look like citations, but could not be read or refer to no document.
+    Also warn about numbers that no document of the haystack has, which scores count as wrong citations."""
     named = ["retriever", "ordering", "model"]
-    for piece in run.pieces("summaries", [*named, "bullets"]):
-        bullets = piece.explode("bullets").filter(pl.col("bullets").str.contains(MAY_BE_UNREAD))
-        for *system, bullet in bullets.select(*named, "bullets").iter_rows():
+    sizes = pl.DataFrame([(one.haystack_id, one.n_documents) for one in metadata], ["haystack_id", "size"], orient="row")
+    numbers = pl.col("bullets").str.extract_all(r"\[\d{1,9}(?:[,;\s]+\d{1,9})*\]").list.join(" ").str.extract_all(r"\d+")
+    is_missing = (pl.col("number").cast(pl.Int64) < 1) | (pl.col("number").cast(pl.Int64) > pl.col("size"))
+    may_be_unread = pl.lit(False) if compat == "release" else pl.col("bullets").str.contains(MAY_BE_UNREAD)
+    by_label: dict[str, list[str]] = {}
+    n_missing, such = 0, ""
+    for piece in run.pieces("summaries", ["haystack_id", *named, "bullets"]):
+        bullets = piece.explode("bullets")
+        missing = bullets.with_columns(number=numbers).explode("number").join(sizes, on="haystack_id").filter(is_missing)
+        for number, size, *system in missing.head(not n_missing).select("number", "size", *named).iter_rows():
+            such = f"such as [{number}] by {system_label(*system)}, where the haystack has {size} documents"
+        n_missing += missing.height
+        for *system, bullet in bullets.filter(may_be_unread).select(*named, "bullets").iter_rows():
             read = read_citations(bullet)
             by_label.setdefault(system_label(*system), []).extend([*read.unread, *read.unknown])
     for label, some in sorted(by_label.items()):
@@ -63,25 +71,8 @@ def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
             brackets = "bracket was" if len(some) == 1 else "brackets were"
             mend = "docs/explanation/numbers.md lists the forms that are"
             yield f"{label}: {len(some)} {brackets} not read as a citation, such as {some[0][:80]!r}; {mend}"
-
-
-def _missing_documents(run: benchmark.RunStore, metadata: Sequence[HaystackMetadata]) -> list[str]:
-    """A warning if summaries cite numbers that no document of their haystack has, which scores count as wrong citations."""
-    sizes = pl.DataFrame([(one.haystack_id, one.n_documents) for one in metadata], ["haystack_id", "size"], orient="row")
-    numbers = pl.col("bullets").str.extract_all(r"\[\d{1,9}(?:[,;\s]+\d{1,9})*\]").list.join(" ").str.extract_all(r"\d+")
-    absent = (pl.col("number").cast(pl.Int64) < 1) | (pl.col("number").cast(pl.Int64) > pl.col("size"))
-    named = ["retriever", "ordering", "model"]
-    cited = (
-        piece.explode("bullets").with_columns(number=numbers)
-        for piece in run.pieces("summaries", ["haystack_id", *named, "bullets"])
-    )
-    found = [one for piece in cited if (one := piece.explode("number").join(sizes, on="haystack_id").filter(absent)).height]
-    if not found:
-        return []
-    number, size, *system = found[0].select("number", "size", *named).row(0)
-    n = sum(one.height for one in found)
-    such = f"such as [{number}] by {system_label(*system)}, where the haystack has {size} documents"
-    return [f"{n:,} citations name no document, {such}" if n > 1 else f"1 citation names no document, {such}"]
+    if n_missing:
+        yield f"{n_missing:,} citations name no document, {such}" if n_missing > 1 else f"1 citation names no document, {such}"
 
 
 class Summaries(OfHaystacks[S]):
@@ -125,8 +116,7 @@ class Summaries(OfHaystacks[S]):
         warnings = [
             *(results.scores.health().lines() if mined else ()),
             *(warning for haystack in metadata for warning in haystack.warnings),
-            *_unread_citations(tables.run, tables.options.compat),
-            *_missing_documents(tables.run, metadata),
+            *_citation_warnings(tables.run, metadata, tables.options.compat),
         ]
         if self.grid is not None:
             absent = absent_queries(metadata)
