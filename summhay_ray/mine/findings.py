@@ -48,8 +48,7 @@ _SPECIFIC = re.compile(r"\d| [A-Z]|[a-z]{2}\.[a-z]{2}")
 """A number or a name, which tells what is meant."""
 _NAMED = re.compile(r"\d|\w[._/]\w|[A-Z]{2}")
 _ELSEWHERE = re.compile(
-    r"\b(?:above|below|aforementioned|former|latter|following|previous(?:ly)?|preceding|such|same|as follows|others?|another"
-    r"|corresponding|respective|both|here|instead)\b",
+    r"\b(?:above|below|aforementioned|former|latter|following|previous(?:ly)?|preceding|as follows|corresponding|respective)\b",
     re.IGNORECASE,
 )
 _WISH = re.compile(
