@@ -149,6 +149,12 @@ def test_two_documents_that_share_half_of_what_they_say_are_no_insight() -> None
     assert [one.text for one in mine(_sources(stated, stated), 2)[0]] == [stated]
 
 
+def test_another_machine_is_no_gold_though_its_name_shares_all_numbers() -> None:
+    stated = "The node k8s-pool1-1952-9 was cordoned by Rod."
+    other = "Rod saw that k8s-pool2-1952-9 was slow, like pool1, and the node was cordoned."
+    assert mine(_sources(stated, other), 2)[0] == []
+
+
 def test_a_thing_that_is_named_is_not_down() -> None:
     stated = "The ticket counter of the old ferry office in Velden is down."
     others = [
