@@ -1,8 +1,9 @@
-"""A Ray cluster on this machine, to rehearse a real one: `python cluster/local.py [NODES] [--scale]`; Ctrl-C or SIGTERM ends it.
+"""Start a Ray cluster on this machine, to rehearse a real one: `python cluster/local.py [NODES] [--scale]`.
 
-Its nodes are started by the commands in cluster/aws.yaml, each with its own ports; all nodes share this machine's disk, so they
-can use a local store. Each offers 2 CPUs, whatever the machine has. With --scale there is only a head, and Ray's autoscaler adds
-up to NODES - 1 nodes of the worker types of aws.yaml if a run needs them; the GPUs of these nodes are only numbers.
+Ctrl-C or SIGTERM ends it. Nodes are started by the commands in cluster/aws.yaml, each with its own ports. All nodes share this
+machine's disk, so they can use a local store. Each offers 2 CPUs, whatever the machine has. With --scale only a head is started,
+and Ray's autoscaler adds up to NODES - 1 nodes of the worker types in aws.yaml if a run needs them. The GPUs of these nodes exist
+only by name.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ CPUS_A_NODE = 2
 START_S = 45.0
 TRIES = 3
 STOP_S = 15.0
-# Ray gives 10002-19999 to workers, and the system gives ports above 32767 to any process.
+# Ray uses 10002-19999 for workers, and the system gives ports above 32767 to any process.
 PORTS = range(20000, 32000)
 CONFIG = Path(__file__).resolve().with_name("aws.yaml")
 
 
 class Nodes:
-    """Ray nodes, each in its own process group, which is ended by its id; `ray stop` would also end other nodes."""
+    """Ray nodes, each in its own process group. They are ended by process id, since `ray stop` would also end other nodes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,22 +46,22 @@ class Nodes:
         self._ports = free_ports()
         self._started: list[subprocess.Popen[bytes]] = []
         self.metrics: list[str] = []
-        """Addresses at which the started nodes export their metrics, the head first."""
+        """Addresses at which the started nodes export their metrics, the head's first."""
         self.port, self.dashboard = next(self._ports), next(self._ports)
 
     @property
     def url(self) -> str:
-        """Address of the job server."""
+        """The address of the job server."""
         return f"http://127.0.0.1:{self.dashboard}"
 
     def head(self, scale_to: int = 0) -> None:
-        """Start the head; with `scale_to` its autoscaler adds up to that many nodes."""
+        """Start the head. With `scale_to`, its autoscaler adds up to that many nodes."""
         options = ["--block", "--dashboard-port", str(self.dashboard), "--ray-client-server-port", str(next(self._ports))]
         options += ["--temp-dir", str(self._folder), "--node-ip-address", "127.0.0.1"]
         self._start("head_start_ray_commands", options, self._scaling(scale_to))
 
     def worker(self) -> None:
-        """Start another node, and wait until it has joined: of two that start at once on one machine, one may fail."""
+        """Start another node, and wait until it has joined: if two nodes start at once on one machine, one may fail."""
         self._start("worker_start_ray_commands", ["--node-ip-address", "127.0.0.1"], {"RAY_HEAD_IP": "127.0.0.1"})
         self.wait(len(self._started))
 
@@ -109,7 +110,7 @@ class Nodes:
         metrics = next(self._ports)
         self.metrics.append(f"http://127.0.0.1:{metrics}/metrics")
         environment |= {
-            # Ray guards a cluster with a token if it finds one in ~/.ray; anybody may join this rehearsal.
+            # Ray requires a token if it finds one in ~/.ray, but a rehearsal needs none.
             "RAY_AUTH_MODE": "disabled",
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -140,7 +141,7 @@ class Nodes:
             time.sleep(0.3)
 
     def alive(self) -> int:
-        """Number of nodes that the head reports as alive; 0 if it does not answer yet."""
+        """Return the number of nodes that the head reports as alive; 0 if it does not answer yet."""
         try:
             with urllib.request.urlopen(f"{self.url}/nodes?view=summary", timeout=5) as answer:
                 summary = json.loads(answer.read())["data"]["summary"]
@@ -165,7 +166,7 @@ class Nodes:
     def stop(self) -> None:
         """End every node, the head last."""
         for process in reversed(self._started):
-            # It ends its own processes in order; its workers have their own process groups, but share its session.
+            # The node ends its own processes in order. Its workers have their own process groups, but share its session.
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_S)
@@ -174,7 +175,7 @@ class Nodes:
 
 
 def free_ports() -> Iterator[int]:
-    """Unused ports, without repeats."""
+    """Yield unused ports, without repeats."""
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -186,12 +187,12 @@ def free_ports() -> Iterator[int]:
 
 
 def _session(leader: int) -> list[int]:
-    """The living processes of a session."""
+    """Return the living processes of a session."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # After the name, which may contain anything: state, parent, group, session.
+                # The name may contain anything. The fields after it are state, parent, group, session.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 if int(fields[3]) == leader and fields[0] not in "ZX":
                     found.append(int(entry.name))
@@ -206,9 +207,9 @@ def _kill(pids: list[int]) -> None:
 
 @contextlib.contextmanager
 def cluster(nodes: int = 1, scale: bool = False) -> Iterator[Nodes]:
-    """A running cluster that ends with the block."""
+    """Run a cluster that ends with the block."""
     for left in reversed(range(TRIES)):
-        # It contains sockets, whose paths must be short.
+        # The folder contains sockets, whose paths must be short.
         folder = Path(tempfile.mkdtemp(prefix="sr-", dir="/tmp"))
         started = Nodes(folder)
         try:
@@ -224,8 +225,8 @@ def cluster(nodes: int = 1, scale: bool = False) -> Iterator[Nodes]:
         finally:
             started.stop()
             shutil.rmtree(folder, ignore_errors=True)
-            for beside in folder.parent.glob(f"{folder.name}.*"):
-                beside.unlink(missing_ok=True)
+            for leftover in folder.parent.glob(f"{folder.name}.*"):
+                leftover.unlink(missing_ok=True)
 
 
 def _begin(started: Nodes, nodes: int, scale: bool) -> None:
@@ -243,7 +244,7 @@ def main() -> None:
     """Start the cluster, print how to use it, and wait."""
     parser = argparse.ArgumentParser(description="A Ray cluster on this machine; Ctrl-C ends it.")
     parser.add_argument("nodes", nargs="?", type=int, default=2)
-    parser.add_argument("--scale", action="store_true", help="a head alone; Ray's autoscaler adds the other nodes on demand")
+    parser.add_argument("--scale", action="store_true", help="start only a head; Ray's autoscaler adds the other nodes on demand")
     given = parser.parse_args()
     # A shell starts background processes with SIGINT ignored.
     for sign in (signal.SIGINT, signal.SIGTERM):

@@ -1,6 +1,6 @@
 """Needle: can a model find one entry of a long log, wherever it is, and quote it word for word?
 
-After G. Kamradt's "needle in a haystack" (2023). `summhay run needle.yaml`, whose first line is `kind: needle:Needle`.
+After G. Kamradt's "needle in a haystack" (2023). Run it with `summhay run needle.yaml`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NOTES = (
 
 
 def log(entries: int, depth: float, trial: int, seed: int) -> str:
-    """A ship's log, a line a day; the needle is at `depth`: 0 is its first line, 1 its last."""
+    """Return a ship's log, one line per day. `depth` is the position of the needle: 0 is the first line, 1 the last."""
     draw = random.Random(f"{seed}/{trial}")
     lines = [draw.choice(NOTES) for _ in range(entries - 1)]
     lines.insert(round(depth * len(lines)), NEEDLE)
@@ -69,17 +69,17 @@ QUOTE = "{log}\n\nWhich day's entry mentions the key of the rum store? Write its
 
 @dataclass(frozen=True)
 class Found:
-    """A row of table `found`: one model, one log."""
+    """A row of table `found`: one model with one log."""
 
     model: str
     depth: float
     trial: int
     found: Annotated[bool, "the answer names the hiding place"]
-    quoted: Annotated[bool | None, "the quotation is the log's own line; not asked where nothing was found"]
+    quoted: Annotated[bool | None, "the quotation is the log's own line; null if nothing was found"]
 
 
 class Skimmer:
-    """A model without a key, to try the benchmark with: it reads the first and the last third of its prompt."""
+    """A model that needs no key, for trying out the benchmark. It reads the first and the last third of its prompt."""
 
     name = "offline/skimmer"
     revision = "1"
@@ -141,10 +141,10 @@ class Needle(Benchmark[NeedleSpec]):
         return [
             Section(
                 "The needle is found",
-                text="By where it stands: 0 is the log's first line, 1 its last.",
+                text="By position: 0 is the log's first line, 1 its last.",
                 table=scores["by_depth"],
                 units={"found": "%"},
                 chart=Chart.line(x="depth", y="found", series="model"),
             ),
-            Section("Quoted word for word, of those found", table=scores["quoted"], units={"quoted": "%"}),
+            Section("Quoted word for word, if found", table=scores["quoted"], units={"quoted": "%"}),
         ]

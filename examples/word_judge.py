@@ -11,7 +11,7 @@ from summhay_ray.outcome import Answer
 
 
 class WordJudge:
-    """One outcome for each insight; to ask a model: `await ask(Request(...))`."""
+    """Returns one outcome per insight. To ask a model, write `await ask(Request(...))`."""
 
     async def judge(self, insights: Sequence[Any], bullets: Sequence[str], settings: Any, ask: Any) -> list[Answer[Verdict]]:
         return [Answer(self.verdict(set(one.text.lower().split()), bullets)) for one in insights]

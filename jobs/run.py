@@ -1,14 +1,14 @@
-"""The command of a Ray job that was not sent by `summhay submit` (KubeRay, `ray job submit`): `summhay run` on the job's cluster.
+"""Entry point of Ray jobs that `summhay submit` did not make (KubeRay, `ray job submit`): `summhay run` on the job's cluster.
 
     python jobs/run.py SPEC [--store s3://BUCKET/PREFIX] [--budget USD] [--set a.b=c]... [--settle]
 
-SPEC is of any kind. All options of `summhay run`, with `--address auto`. It resumes: work in the store is neither asked nor paid
-for again. Whatever restarts it after a failure (KubeRay's backoffLimit makes a new cluster and starts from scratch) therefore
-resumes it.
+SPEC is of any kind. It takes all options of `summhay run`, and adds `--address auto`. It resumes the run: stored answers are
+neither requested nor paid for again. It also resumes after a restart by something else, such as KubeRay's backoffLimit, which
+makes a new cluster.
 
-`--settle` leaves Ray's status FAILED, after which KubeRay starts the job again, to what another start may change. A run that
-finished with failures listed (exit code 4) ends SUCCEEDED, unless another start would try some of them again. One that stopped at
-its budget (3), or that another driver took over (6), ends STOPPED. stdout is then the JSON document of the run.
+With `--settle`, a job ends FAILED, which makes KubeRay start it again, only if another start may change the result. A run that
+finished with failures listed (exit code 4) ends SUCCEEDED, unless another start would retry some of them. A run that stopped at
+its budget (3), or that another driver took over (6), ends STOPPED. stdout is then the run's JSON document.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from summhay_ray.cli import main
 
 FINISHED_WITH_FAILURES = 4
 NOT_MENDED_BY_A_RESTART = frozenset({3, 6})
-"""Exit codes of a run: its budget is used up, another driver took it over."""
+"""Exit codes: the run's budget is used up (3); another driver took it over (6)."""
 SETTLE = "--settle"
 STOP_S = 60.0
-"""Seconds that Ray has to stop this job."""
+"""Seconds to wait until Ray has stopped this job."""
 
 
 def job(arguments: Sequence[str]) -> int:
-    """Run the spec; returns the exit code of the job."""
+    """Run the spec. Returns the exit code of the job."""
     given = [argument for argument in arguments if argument != SETTLE]
     if SETTLE not in arguments:
         return _run(given)
@@ -60,13 +60,13 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _stop_this_job() -> None:
-    """Have Ray stop the job of this process; returns if there is none, or if Ray does not do it."""
-    # Ray gives it to a job's process.
+    """Make Ray stop the job of this process. Returns only if there is no job, or if Ray does not stop it."""
+    # Ray sets this variable in a job's process.
     config = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))
     name = config.get("metadata", {}).get("job_submission_id")
     if name is None:
         return
-    # Ray ends this process and what it started by SIGTERM.
+    # Ray sends SIGTERM to this process and its children; let it end them.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if subprocess.run(["ray", "job", "stop", "--no-wait", name], stdout=sys.stderr).returncode == 0:
         time.sleep(STOP_S)

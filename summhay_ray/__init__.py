@@ -1,6 +1,6 @@
-"""Summary of a Haystack on Ray. The public Python interface: `summhay_ray.run(spec, store=...)`, `plan`, `score`, ...
+"""Summary of a Haystack on Ray: the public Python interface, such as `summhay_ray.run(spec, store=...)`, `plan` and `score`.
 
-Importing the package loads nothing else; `summhay_ray.api` is loaded when one of its functions is first used.
+Importing the package loads nothing else. `summhay_ray.api` is loaded when one of its functions is first used.
 """
 
 import importlib
@@ -64,7 +64,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """This package. A function stays available when the subpackage of the same name (`mine`, `synth`) is imported."""
+    """The class of this package. Importing the subpackage `mine` or `synth` does not replace the function of the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in __all__ and isinstance(value, ModuleType)):

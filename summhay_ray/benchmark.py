@@ -1,4 +1,4 @@
-"""Everything that you import to write a benchmark.
+"""The names to import when you write a benchmark.
 
 A benchmark is a subclass of `Benchmark[MySpec]` with `stages`, `tables` and four methods: `items`, `answer`, `score` and
 `report`. The engine does the rest. To run it, write `kind: my_module:MyBenchmark` in a spec.
@@ -57,7 +57,7 @@ S = TypeVar("S", bound=Spec)
 
 
 class Benchmark(Workload[S]):
-    """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
+    """The base class of a benchmark. An instance is one run. Models named `offline/...` run in the worker and need no key."""
 
     own_models: Sequence[Any] = ()
     """The benchmark's own models that need no key: classes with a `name`, a `revision` and a method `answer(request) -> str`."""
@@ -74,7 +74,8 @@ class Benchmark(Workload[S]):
         return engine.explain_item(self, run, key)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """The answers of a stored run, for `summhay support`. Override it if your benchmark's answers are based on documents."""
+        """Return the answers of a stored run, for `summhay support`. Override this method if your benchmark's answers are based
+        on documents."""
         kind = run.record["kind"]
         raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
 
@@ -82,7 +83,8 @@ class Benchmark(Workload[S]):
 
     @staticmethod
     def load(spec: str | Path, inputs: Inputs, overrides: Iterable[str] = ()) -> Benchmark[Any]:
-        """The benchmark of another spec, with the store and the trust of `inputs`, the files of this spec. Raises SpecError."""
+        """Return the benchmark of another spec. It uses the store of `inputs`, the files of this spec, and is trusted like them.
+        Raises SpecError."""
 
         def store(_: Spec) -> Store:
             if inputs.store is None:
@@ -93,40 +95,43 @@ class Benchmark(Workload[S]):
 
     @staticmethod
     def of(run: RunStore) -> Benchmark[Any]:
-        """The benchmark of a stored run. Raises UnknownName; DamagedRecord if its record is damaged."""
+        """Return the benchmark of a stored run. Raises UnknownName, or DamagedRecord if the run's record is damaged."""
         return _checked(engine.workload_of(run))
 
     @staticmethod
     def finished_items(run: RunStore) -> pl.DataFrame:
-        """The finished items of a run: `unit`, the item's id, and `retry`, whether it has a failure that may be retried."""
+        """Return the finished items of a run, with the columns `unit` (the item's id) and `retry` (whether it has a failure that
+        may be retried)."""
         return run.units(ITEM)
 
     @staticmethod
     def stored_answers(run: RunStore) -> Iterator[tuple[str, Any]]:
-        """A run's raw answers for the shelf `answers` of `Samples`: (key, the fields that are not empty)."""
+        """Yield a run's raw answers for the shelf `answers` of `Samples`, as (key, the fields that are not empty)."""
         return engine.answers_of(run)
 
     @staticmethod
     def vector_space(store: Store | None, name: str) -> VectorSpace:
-        """A cache of numbers computed for texts, shared by all runs: in the store, or in memory without a store."""
+        """Return a cache for numbers that are computed from texts. It is in the store and shared by all runs, or in memory
+        without a store."""
         return VectorSpace(None if store is None else store.files, name)
 
     @classmethod
     def run_in(cls, store: Store, run_id: str, record: Mapping[str, Any] | None = None) -> RunStore:
-        """A run of this kind with given rows, such as an import, instead of answers of models. With a `record` it is created in
-        the store if it does not exist. Without one, any process may write rows for it before it is created."""
+        """Return a run of this kind whose rows come from elsewhere, such as an import, instead of models. With a `record`, the
+        run is created in the store if it does not exist. Without one, any process may write rows for the run before it is
+        created."""
         tables = all_tables(cls)
         return (
             RunStore(store, run_id, declared=columns_of(tables)) if record is None else store.create_run(run_id, record, tables)
         )
 
     def first_request(self, item: Item) -> Request | None:
-        """The first request of an item, without sending it; None if it asks nothing or cannot be prepared. Raises
+        """Return the first request of an item, without sending it; None if the item asks nothing or cannot be prepared. Raises
         BadBenchmark."""
         return engine.first_request(self, item)
 
     def calls(self, run: RunStore, item: Item) -> list[dict[str, Any]]:
-        """The calls of an item, as JSON: stage, key, prompt, raw answer (None if there is none), and failed attempts."""
+        """Return the calls of an item, as JSON: stage, key, prompt, raw answer (None if there is none), and failed attempts."""
         return engine.calls_of(self, run, item)
 
 
@@ -143,21 +148,21 @@ def mean_interval(
     cluster: str = "",
     bounds: tuple[float, float] | None = None,
 ) -> pl.DataFrame:
-    """The mean of a column for each group, the 95 % interval of that mean, and the number of missing rows.
+    """Compute a column's mean for each group, the 95 % interval of the mean, and the number of missing rows.
 
-    Columns of the result, which is sorted by group: `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval,
-    else null), `n` (rows that have a value), `n_expected`, and VALUE_floor, the mean with every missing row as 0 (null if the
-    number of missing rows is unknown).
+    The result is sorted by group. Its columns are `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval,
+    else null), `n` (rows that have a value), `n_expected`, and VALUE_floor. The floor is the mean if every missing row counts as
+    0; it is null if the number of missing rows is unknown.
 
-    The interval is for clustered data and stays within `bounds`, the smallest and the largest possible value (if None, 0 and 1 if
-    all values are within these, else unknown). For booleans of independent rows it is Wilson's (1927). With fewer than six
-    independent rows it is null. Rows of one item depend on one another and count as one unit. `cluster` names a column whose
-    equal values form a unit instead, such as the document of several items.
+    The interval allows for clustered data. It stays within `bounds`, the smallest and the largest possible value; if None, these
+    are 0 and 1 if all values are within them, else unknown. For booleans of independent rows, it is Wilson's (1927). With fewer
+    than six independent rows, it is null. Rows of one item depend on each other, and count as one unit. If `cluster` names a
+    column, rows with the same value in it are a unit instead, such as all items about one document.
 
-    The expected rows are the existing ones and those of the run's failed or unanswered items: for each, as many rows as an
-    answered item has in the group (one if these differ; the floor is then null). A group without any answered item is listed,
-    too, if the items' data name it. `expected` gives other items (rows of the items' frame), or your own rows, each for one row
-    of `frame`.
+    The expected rows are the existing rows and those of the run's failed or unanswered items. For each of these items, as many
+    rows are expected as an answered item has in the group. If answered items differ, one row is expected, and the floor is null.
+    A group without any answered item is also listed if the items' data name it. `expected` replaces the expected items: rows of
+    the items' frame, or your own rows, each of which stands for one row of `frame`.
     """
     names = [by] if isinstance(by, str) else list(by)
     rows = expected_rows(frame, value, names, expected)

@@ -1,27 +1,27 @@
-"""Errors that the user can fix, and `printable` texts. Imports no other module of this package."""
+"""Errors that the user can fix, and the function `printable`. Imports no other module of this package."""
 
 
 class UserError(Exception):
-    """Wrong input, spec or store. Its message is one line: the fault, the place, and the remedy; the exit code is `exit_code`.
+    """Raised for a wrong input, spec or store. The message is one line: what is wrong, where, and how to fix it. `exit_code` is
+    the exit code.
 
-    It does not derive from ValueError: code that catches ValueError around parsing must not swallow it.
+    It does not derive from ValueError, so that code which catches ValueError around parsing does not swallow it.
     """
 
     exit_code = 2
 
 
 class SpecError(UserError):
-    """The spec cannot be used. The message is one line: the place, the fault, and the remedy."""
+    """Raised if a spec cannot be used. The message is one line: where, what is wrong, and how to fix it."""
 
 
 class StoreError(UserError):
-    """The store, one of its runs or one of its records cannot be used; the message gives the object, the reason, and the
-    remedy."""
+    """Raised if a store, a run or a record cannot be used. The message names it, the reason, and the remedy."""
 
 
 def printable(text: str, keep: str = "", instead: str | None = None) -> str:
-    """The text with all unprintable characters, except those in `keep`, replaced by `instead` (None: an escape such as \\x1b): a
-    document must not control a terminal or page."""
+    """Replace all unprintable characters in a text, except those in `keep`, by `instead` (None: an escape such as \\x1b).
+    Otherwise a document could control a terminal or a page."""
     return "".join(
         letter if letter.isprintable() or letter in keep else ascii(letter)[1:-1] if instead is None else instead
         for letter in text

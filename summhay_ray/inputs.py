@@ -1,8 +1,8 @@
-"""The user's files: reads them safely, and writes new ones without overwriting any.
+"""Reads the user's files safely, and writes new files without overwriting others.
 
-Reading stays inside the named place: no endless pipe, no file that fills the memory.
+Reading refuses endless pipes and files that would fill the memory.
 
-A path that a user or a spec names may be a link, but a link in a named folder may not lead out of that folder. The store also
+A path that a user or a spec names may be a link. But a link inside a named folder may not lead out of that folder. The store also
 opens its files with `open_unfollowed`. Imports only `errors`.
 """
 
@@ -17,14 +17,15 @@ from pathlib import Path
 from summhay_ray.errors import UserError
 
 LIMIT = "SUMMHAY_MAX_FILE_MB"
-"""Environment variable: the maximum size of a file, in MB (2**20 bytes)."""
+"""Environment variable with the maximum size of a file, in MB (2**20 bytes)."""
 
 MAX_MB = 256
 VALUES_A_MB = 8000
-"""JSON values allowed per MB of the limit: an empty object takes three bytes in a file but 72 in memory."""
+"""Maximum number of JSON values per MB of the limit. An empty object needs three bytes in a file, but 72 in memory."""
 
 NO_DATA = ("/proc", "/sys", "/dev")
-"""Folders with information about the machine and its processes, including environments with keys: never read as data."""
+"""Folders that are never read as data, since they have information about the machine and its processes, including environments
+with keys."""
 
 _MB = 2**20
 KINDS = {
@@ -38,15 +39,14 @@ KINDS = {
 }
 """Kind of a file by `stat.S_IFMT` -> its name in messages."""
 _STRING_OR_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(,|[\[{](?!\s*+[\]}]))', re.DOTALL)
-"""A string; or, as group 1, a comma or the opening bracket of a non-empty container. There is one of these for each value but the
-first."""
+"""Matches a string or, as group 1, a comma or the opening bracket of a non-empty container. Each value except the first has one
+match of group 1."""
 
 
 def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[str | Path] = ()) -> bytes:
-    """The content of a regular file of at most `most_mb` MB; by default `$SUMMHAY_MAX_FILE_MB`. `within`: see `real_path`.
+    """Return the content of a regular file of at most `most_mb` MB, by default `$SUMMHAY_MAX_FILE_MB`. `within`: see `real_path`.
 
-    Raises UserError for another kind of file, for a larger file and for a path that `real_path` refuses, and OSError for an
-    unreadable file.
+    Raises UserError for another kind of file, a larger file or a path that `real_path` refuses; OSError for an unreadable file.
     """
     most = max_mb() if most_mb is None else most_mb
     real = real_path(path, *within)
@@ -62,14 +62,14 @@ def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[s
 
 
 def open_unfollowed(path: str | Path) -> io.BufferedReader:
-    """Open a file by its real path, without blocking if a pipe has replaced it. Raises OSError, also if a link has replaced
-    it."""
+    """Open a file by its real path. Does not block if a pipe has replaced the file. Raises OSError, for example if a link has
+    replaced it."""
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
 
 
 def real_path(path: str | Path, *within: str | Path) -> Path:
-    """The real path of the data at `path`, with all links followed. Raises UserError, naming the path, if it leaves one of the
-    folders (or files) `within`, or is in a folder of `NO_DATA`."""
+    """Follow all links in `path`, and return the real path. Raises UserError if it is outside one of the folders (or files)
+    `within`, or if it is in a folder of `NO_DATA`."""
     real = os.path.realpath(path)
     if any(os.path.commonpath([place, folder]) == folder for place in (real, os.path.abspath(path)) for folder in NO_DATA):
         raise UserError(f"{path}: what is under {', '.join(NO_DATA)} is not data and is not read; give a file of your own")
@@ -80,10 +80,10 @@ def real_path(path: str | Path, *within: str | Path) -> Path:
 
 
 def read_json(path: str | Path, within: Iterable[str | Path] = ()) -> bytes:
-    """Like `read_file`, for JSON: a file with too many values is refused before it is parsed."""
+    """Like `read_file`, but for JSON: refuses a file with too many values before it is parsed."""
     content = read_file(path, within=within)
     most = int(max_mb() * VALUES_A_MB)
-    # Each value takes at least two bytes, so a small file cannot have too many.
+    # Each value needs at least two bytes, so a small file cannot have too many.
     if len(content) > 2 * most:
         found = (match for match in _STRING_OR_VALUE.finditer(content) if match[1])
         if next(itertools.islice(found, most, None), None):
@@ -92,12 +92,13 @@ def read_json(path: str | Path, within: Iterable[str | Path] = ()) -> bytes:
 
 
 def max_mb() -> float:
-    """The size limit of a file, in MB. Raises UserError if the environment variable is not a number."""
+    """Return the maximum size of a file, in MB. Raises UserError if the environment variable is not a number."""
     return positive_setting(LIMIT, MAX_MB, "MB")
 
 
 def positive_setting(name: str, default: float, unit: str) -> float:
-    """The number in an environment variable; the default if it is unset or empty. Raises UserError for anything else."""
+    """Return the number in an environment variable, or the default if it is unset or empty. Raises UserError for anything
+    else."""
     setting = os.environ.get(name, "")
     try:
         number = float(setting or default)
@@ -109,7 +110,8 @@ def positive_setting(name: str, default: float, unit: str) -> float:
 
 
 def find(entry: str, *folders: Path) -> Path | None:
-    """The path of `entry` in the first folder that has it; None if none has it. Regular files come first."""
+    """Return the path of `entry` in the first folder that has it as a regular file, else in the first that has it at all; None if
+    none has it."""
     paths = [folder / entry for folder in folders]
     try:
         return next(filter(Path.is_file, paths), None) or next(filter(Path.exists, paths), None)
@@ -118,8 +120,8 @@ def find(entry: str, *folders: Path) -> Path | None:
 
 
 def write_new(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files by relative path, texts as UTF-8, and return the paths. Raises UserError, before writing any, for an existing
-    file, a path that leads out of the folder, or a folder that is not writable."""
+    """Write files by their relative paths, texts as UTF-8, and return the paths. Raises UserError for an existing file or a path
+    that leads out of the folder, before it writes any file; also if the folder is not writable."""
     if outside := next((name for name in files if Path(name).is_absolute() or ".." in Path(name).parts), None):
         raise UserError(f"{outside[:200]!r} leads out of {folder}; nothing is written")
     paths = [folder / name for name in files]

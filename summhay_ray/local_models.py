@@ -1,7 +1,7 @@
-"""Models that need no API key, by name: `offline/...` and `replay/...`, and those that transformers loads at the first call.
+"""Models that need no API key: `offline/...`, `replay/...`, and `transformers/...`.
 
-They read the same prompts as any other model. Sequence-to-sequence models (BART, PRIMERA) and chat models, named
-`transformers/NAME` or by a folder, are called like paid models; they need the extra `embed`.
+They read the same prompts as any other model. The transformers library loads a sequence-to-sequence model (BART, PRIMERA) or a
+chat model, named `transformers/NAME` or `transformers/FOLDER`, at its first call. This needs the extra `embed`.
 """
 
 import functools
@@ -19,30 +19,29 @@ from summhay_ray.plugins import load_installed, unknown
 from summhay_ray.summarize import asked_in, local_models
 
 GENERATORS = "transformers/"
-"""Prefix of these models' names, before a hub name or a folder."""
+"""Prefix of the names of models that transformers loads. A hub name or a folder follows."""
 DOCUMENT_END = "<doc-sep>"
 MOST_TOKENS = 4096
 """Maximum input tokens of a model whose configuration gives no limit."""
 CPU_ROWS, CPU_TOKENS = 8, 4096
-"""Maximum number of prompts, and of tokens of prompts and answers, in a batch on CPUs: larger batches gain little, and a stop
-would lose more."""
+"""Maximum number of prompts in a batch on CPUs, and of tokens in its prompts and answers. Larger batches gain little, and more is
+lost if the run stops."""
 CACHE_BYTES = 2 * 2**30
-"""Maximum GPU memory for the key-value cache of a batch. A single request may take more."""
+"""Maximum GPU memory for the key-value cache of a batch. A single request may need more."""
 FAMILIES = ("replay/", GENERATORS)
-"""Prefixes of families of local models with arbitrary names: a benchmark's replayed answers, and models loaded by
-transformers."""
+"""Prefixes of local models that may have any name: a benchmark's replayed answers, and models that transformers loads."""
 WRITER = "offline/writer"
 _WRITER = "summhay_ray.synth:OfflineWriter"
-"""The offline writer's class, imported only when it is used, because it loads the templates of synthesis."""
+"""The offline writer's class. It is imported only when it is used, since it loads the templates of synthesis."""
 _OWN = ("max_tokens", "temperature", "seed", "input", "source_tokens", "dtype", "extra_body", "top_p", "num_beams")
 _INPUTS = ("prompt", "bart", "primera")
 
 
 class LocalModels(Mapping[str, LocalModel]):
-    """The local models by name, or by `provider/` for a family; each is created on first use."""
+    """The local models by name, or by `provider/` for a family. Each is created on first use."""
 
     def __init__(self, more: Iterable[LocalModel] = (), folder: Path = Path()) -> None:
-        """`folder`: the spec's folder, to which the paths of models are relative."""
+        """`more`: further models. `folder`: the spec's folder, to which paths of models are relative."""
         self._made = {model.name: model for model in more}
         self._folder = folder
         self._kinds: dict[str, Callable[[], LocalModel]] = {WRITER: lambda: load_installed(_WRITER)(), **local_models()}
@@ -64,7 +63,7 @@ class LocalModels(Mapping[str, LocalModel]):
 
 
 def local_names() -> list[str]:
-    """The names that a spec may use, sorted; a family accepts any name after its slash."""
+    """Return the names that a spec may use, sorted. In a family, any name may follow the slash."""
     return sorted([*LocalModels(), *FAMILIES])
 
 
@@ -77,8 +76,8 @@ def check_models(names: Iterable[str], own: Iterable[type[LocalModel]], folder: 
 
 
 def check_model(name: str, folder: Path = Path()) -> None:
-    """Check that a local model can be used; paths start at `folder`. Raises UnknownName for an `offline/...` that does not exist,
-    and NoModel for a `transformers/...` that cannot be loaded here."""
+    """Check that a local model can be used. `folder`: the folder to which paths are relative. Raises UnknownName for an
+    `offline/...` that does not exist, and NoModel for a `transformers/...` that cannot be loaded here."""
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):
@@ -87,10 +86,10 @@ def check_model(name: str, folder: Path = Path()) -> None:
 
 
 class Generator(GeneratingModel):
-    """One transformers model. In addition to `max_tokens` and `temperature` (0: no sampling), a spec's `extra` may set:
+    """A model that transformers loads. In addition to `max_tokens` and `temperature` (0: no sampling), a spec's `extra` may set:
 
-    - input: `prompt` (the prompt unchanged, the default), `bart` (query, documents, query, with the tokenizer's separator between
-      them, like ODSum's input to BART), or `primera` (each of n documents cut to an n-th of the tokens, `<doc-sep>` after each,
+    - input: `prompt` (the unchanged prompt, the default); `bart` (query, documents, query, with the tokenizer's separator between
+      them, like ODSum's input to BART); or `primera` (n documents, each cut to 1/n of the tokens, `<doc-sep>` after each, and
       global attention on the first token).
     - source_tokens: maximum input tokens; by default the model's number of positions.
     - num_beams, top_p.
@@ -98,7 +97,7 @@ class Generator(GeneratingModel):
     """
 
     def __init__(self, name: str, folder: Path = Path()) -> None:
-        """`name` includes the prefix; a path in it starts at `folder`. Raises NoModel for a folder without a model."""
+        """`name` includes the prefix. A path in it is relative to `folder`. Raises NoModel for a folder without a model."""
         place = encoders.resolve_name(name.removeprefix(GENERATORS), folder)
         found = encoders.find_model(place)
         self.name = name
@@ -106,14 +105,15 @@ class Generator(GeneratingModel):
         self._place = str(found.folder or place)
 
     def answer(self, request: Request) -> str:
-        """The generated text. Raises LookupError for unknown options, and NoModel if the model cannot be loaded."""
+        """Return the generated text. Raises LookupError for unknown options, and NoModel if the model cannot be loaded."""
         texts: dict[int, str] = {}
         self.generate(Generation([request], texts.__setitem__, lambda *_: True))
         return texts[0]
 
     def batches(self, requests: Sequence[Request], most: int) -> Sequence[Sequence[int]]:
-        """Indices of requests with prompts of similar length, the longest first. A request with sampling or beams gets a batch of
-        its own, since its draws must not depend on others. Raises the same errors as `answer`."""
+        """Divide requests into batches with prompts of similar length, longest first. Returns their indices. A request with
+        sampling or beams is a separate batch, since its draws must not depend on other requests. Raises the same errors as
+        `answer`."""
         options = _Options(self.name, requests[0])
         model, tokenizer = _load(self._place, options.dtype)
         if options.temperature > 0 or options.beams > 1:
@@ -131,8 +131,8 @@ class Generator(GeneratingModel):
         ]
 
     def generate(self, generation: Generation) -> None:
-        """Generate the answers to a batch, padded on the left (with an encoder, on the right). Raises the same errors as
-        `answer`."""
+        """Generate the answers to a batch. Prompts are padded on the left or, for a model with an encoder, on the right. Raises
+        the same errors as `answer`."""
         options = _Options(self.name, generation.requests[0])
         import torch
         from transformers import StoppingCriteriaList
@@ -152,7 +152,7 @@ class Generator(GeneratingModel):
         chosen: dict[str, Any] = {"max_new_tokens": options.max_tokens, "num_beams": options.beams, "pad_token_id": pad}
         if options.temperature > 0:
             chosen |= {"do_sample": True, "temperature": options.temperature, "top_p": options.top_p}
-            # Equal requests get equal answers on equal hardware.
+            # On the same hardware, equal requests must get equal answers.
             [request] = generation.requests
             torch.manual_seed(int.from_bytes(hashlib.sha256(request.key.encode("ascii")).digest()[:4], "big"))
         else:
@@ -173,7 +173,7 @@ class Generator(GeneratingModel):
 
 
 class _Options:
-    """The options of a request. Raises LookupError for unknown ones."""
+    """The options of a request. Unknown options raise LookupError."""
 
     def __init__(self, name: str, request: Request) -> None:
         options = dict(request.sampling)
@@ -188,14 +188,14 @@ class _Options:
         self._for_answer, self._source_tokens = int(options.get("max_tokens", 0)), options.get("source_tokens")
 
     def ids(self, request: Request, model: Any, tokenizer: Any) -> list[int]:
-        """The token ids of a request's input."""
+        """Return the token ids of a request's input."""
         encodes = bool(model.config.is_encoder_decoder)
         room = _positions(model, self._source_tokens, 0 if encodes else self._for_answer)
         return _input(request, self.input, tokenizer, room, encodes)
 
 
 class _Watch:
-    """A stopping criterion of transformers: passes on each answer when it is complete, and stops the batch if requested."""
+    """A stopping criterion of transformers. It reports each answer when it is complete, and stops the batch if requested."""
 
     def __init__(self, generation: Generation, options: _Options, tokenizer: Any, ends: Sequence[int]) -> None:
         self.stopped = False
@@ -207,7 +207,7 @@ class _Watch:
         import torch
 
         self._n_tokens += 1
-        # With beams, a finished beam is not the final answer.
+        # With beams, a finished beam is not yet the final answer.
         if self._options.beams == 1:
             last = input_ids[:, -1].tolist()
             for place in [place for place in self._open if last[place] in self._ends]:
@@ -217,7 +217,7 @@ class _Watch:
         return torch.full((input_ids.shape[0],), self.stopped, device=input_ids.device)
 
     def finish(self, rows: Sequence[Sequence[int]]) -> None:
-        """Pass on the answers that have reached their maximum length."""
+        """Report the answers that have reached their maximum length."""
         for place in [*self._open]:
             self._give(place, rows[place])
 
@@ -227,7 +227,8 @@ class _Watch:
 
 
 def _may_pad(model: Any) -> bool:
-    """Whether padding changes no answer: positions are counted without padding, and no repetition penalty includes it."""
+    """Return whether padding leaves answers unchanged: positions are counted without padding, and no repetition penalty includes
+    it."""
     said = model.generation_config
     if model.config.is_encoder_decoder:
         return True
@@ -236,7 +237,7 @@ def _may_pad(model: Any) -> bool:
 
 
 def _cache_bytes(model: Any) -> int:
-    """Bytes per token in a model's cache: a key and a value in each layer."""
+    """Return the bytes per token in a model's cache, for a key and a value in each layer."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", 0) or 1
     share = (getattr(config, "num_key_value_heads", None) or heads) / heads
@@ -257,7 +258,7 @@ def _load(place: str, dtype: str) -> tuple[Any, Any]:
     except UnpicklingError as error:
         raise encoders.NoModel(f"model {place!r}: {encoders.PICKLED}") from error
     # transformers raises OSError for a missing model, ValueError, KeyError or TypeError for a wrong kind of model, and
-    # RuntimeError for weights that do not fit; an unknown dtype raises AttributeError.
+    # RuntimeError for weights that do not fit. An unknown dtype raises AttributeError.
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
         raise encoders.NoModel(
             f"model {place!r} cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
@@ -265,7 +266,7 @@ def _load(place: str, dtype: str) -> tuple[Any, Any]:
 
 
 def _positions(model: Any, wanted: Any, for_answer: int) -> int:
-    """Maximum input tokens: the model's number of positions minus `for_answer`, at most `wanted`."""
+    """Return the maximum input tokens: the model's number of positions minus `for_answer`, at most `wanted`."""
     names = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
     own = next((int(found) for name in names if (found := getattr(model.config, name, None))), None)
     bounds = [*([] if wanted is None else [int(wanted)]), *([] if own is None else [own - for_answer])]
@@ -273,7 +274,7 @@ def _positions(model: Any, wanted: Any, for_answer: int) -> int:
 
 
 def _input(request: Request, shape: str, tokenizer: Any, room: int, encodes: bool) -> list[int]:
-    """The input's token ids, at most `room`. `encodes`: whether the model has an encoder and therefore no chat template."""
+    """Return the input's token ids, at most `room`. `encodes`: whether the model has an encoder, and so no chat template."""
     if shape == "prompt" and not encodes and tokenizer.chat_template:
         messages = [{"role": one.role, "content": one.content} for one in request.messages]
         ids: list[int] = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
@@ -293,7 +294,8 @@ def _input(request: Request, shape: str, tokenizer: Any, room: int, encodes: boo
 
 
 def _per_document(tokenizer: Any, texts: Sequence[str], room: int) -> list[int]:
-    """The first tokens of each document, in equal shares of `room`, each with a separator (PRIMERA, Xiao et al., 2022)."""
+    """Return the first tokens of each document, in equal shares of `room`, each followed by a separator (PRIMERA, Xiao et al.,
+    2022)."""
     separator = tokenizer.convert_tokens_to_ids(DOCUMENT_END)
     ends = [] if separator is None or separator == tokenizer.unk_token_id else [separator]
     first, last = _frame(tokenizer)
@@ -302,7 +304,7 @@ def _per_document(tokenizer: Any, texts: Sequence[str], room: int) -> list[int]:
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """(tokens before a text, tokens after it) that the tokenizer adds."""
+    """Return the tokens that the tokenizer adds: (before a text, after a text)."""
     framed, bare = list(tokenizer("a")["input_ids"]), _bare(tokenizer, "a")
     at = next(at for at in range(len(framed) + 1) if framed[at : at + len(bare)] == bare)
     return framed[:at], framed[at + len(bare) :]

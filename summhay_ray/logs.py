@@ -1,7 +1,7 @@
-"""The log of this package, by `logging`: loggers with its modules' names below `summhay_ray`. Any module may import it.
+"""The log of this package. Each module has a `logging` logger with its name. Any module may import this one.
 
-It reports starts of models and workers, retries, abandoned calls and failures; never the text of a prompt or an answer, and no
-key.
+The log reports starts of models and workers, retries, abandoned calls and failures. It never contains keys or the text of a
+prompt or answer.
 """
 
 import logging
@@ -12,7 +12,7 @@ LOG = logging.getLogger("summhay_ray")
 
 
 class _ToStderr(logging.StreamHandler[TextIO]):
-    """Writes to the current stderr, which a live display replaces for a while."""
+    """Writes to the current `sys.stderr`, which a live display replaces temporarily."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -20,7 +20,7 @@ class _ToStderr(logging.StreamHandler[TextIO]):
 
 
 def log_to_stderr(level: int | str, name: str = "") -> None:
-    """Write lines of this level and above to stderr. `name`: the writer's name, if there are several writers.
+    """Write the log's lines of this level and above to stderr. `name`: the writer's name, if there are several writers.
 
     `level`: for example "INFO" or logging.INFO.
     """
@@ -31,5 +31,5 @@ def log_to_stderr(level: int | str, name: str = "") -> None:
 
 
 def asked_level() -> int | None:
-    """The level that was set for the package in this process; None if none was set."""
+    """Return the level that was set for the package in this process; None if none was set."""
     return LOG.level or None

@@ -1,4 +1,4 @@
-"""Event loops: runs one from synchronous code, awaits many answers concurrently, and batches the calls of many callers.
+"""Tools for event loops: run one from synchronous code, await many answers concurrently, and batch the calls of many callers.
 
 Imports no other module of this package; any module may import it.
 """
@@ -21,18 +21,18 @@ _OVER: ContextVar[threading.Event] = ContextVar("over")
 
 
 class Abandoned(Exception):
-    """No caller waits for the result any more."""
+    """Raised if no caller waits for the result any more."""
 
 
 def check_wanted() -> None:
-    """Raises Abandoned if the event loop whose `asyncio.to_thread` called this has ended. Call it between batches."""
+    """Raise Abandoned if the event loop that started this thread by `asyncio.to_thread` has ended. Call this between batches of
+    work."""
     if (over := _OVER.get(None)) is not None and over.is_set():
         raise Abandoned
 
 
 def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end on an event loop of uvloop, and return its result. Does not wait for threads that still
-    compute."""
+    """Run a coroutine on an event loop of uvloop, and return its result. Does not wait for threads that are still computing."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -51,18 +51,18 @@ async def _leaving_threads(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     finally:
         over.set()
         threads.shutdown(wait=False, cancel_futures=True)
-        # The loop joins its threads when it is closed: give it a new executor first.
+        # The loop joins its executor's threads when it is closed, so give it a new executor first.
         loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
 
 
 COLLECT_AFTER = 50_000
-"""New objects after which a run collects cyclic garbage (`gc.set_threshold`). Python's 700 take a sixth of a large run's time and
-find nothing."""
+"""Number of new objects after which a run collects cyclic garbage (`gc.set_threshold`). With Python's default of 700, this takes
+a sixth of a large run's time and finds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready(Generic[T]):
-    """An awaitable whose result is known: awaiting it never suspends. `on_take` is called when the result is taken."""
+    """An awaitable whose result is known, so that awaiting it never suspends. `on_take` is called when the result is taken."""
 
     result: T
     on_take: Callable[[], None] | None = None
@@ -78,7 +78,7 @@ class Ready(Generic[T]):
 
 
 async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
-    """The results in order, awaited concurrently: `asyncio.gather` without tasks for `Ready` awaitables."""
+    """Await concurrently, and return the results in order. Like `asyncio.gather`, but without tasks for `Ready` awaitables."""
     begun = list(work)
     waiting = [call for call in begun if not isinstance(call, Ready)]
     results = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
@@ -86,30 +86,30 @@ async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
 
 
 LONG = 100_000
-"""Work on longer texts (in characters) takes 20 ms or more, which is too long for an event loop."""
+"""If a text has more characters than this, work on it takes at least 20 ms, which is too long for an event loop."""
 
 
 async def off_loop(letters: int, work: Callable[[], R]) -> R:
-    """The result of `work`. If its text is long (`letters` characters), the work runs in a thread."""
+    """Return the result of `work`. If its text is long (`letters` characters), the work runs in a thread."""
     return await asyncio.to_thread(work) if letters > LONG else work()
 
 
 @dataclass(eq=False)
 class Batched(Generic[T, R]):
-    """`await batched(item)` returns the item's result of `work(items)`. An error of `work` is raised in every caller of the
-    batch.
+    """Batches calls: `await batched(item)` returns the item's result of `work(items)`. If `work` raises, every caller of the
+    batch gets the error.
 
-    Cancelling a caller does not stop the batch: its item is processed, and the result is dropped.
+    Cancelling a caller does not stop the batch. The caller's item is processed, and its result is dropped.
     """
 
     work: Callable[[list[T]], Awaitable[Sequence[R] | None]]
     """Returns a result for each item, or None for work without results."""
     linger_s: float = 0.0
-    """Maximum seconds that the first item waits for enough others."""
+    """Maximum seconds for which the first item waits until there are enough items."""
     enough: int = 16
-    """A batch of this many items does not wait for more."""
+    """Number of items with which a batch does not wait for more."""
     _under_way: int | None = field(init=False, default=None)
-    """The number of callers that may bring an item soon; None if unknown."""
+    """Number of callers that may soon add an item; None if unknown."""
     _full: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _waiting: list[tuple[T, asyncio.Future[R]]] = field(init=False, default_factory=list)
     _trip: asyncio.Task[None] | None = field(init=False, default=None)
@@ -123,14 +123,14 @@ class Batched(Generic[T, R]):
         return await future
 
     async def settled(self) -> None:
-        """Return when the batches of all items are done. Errors are raised in the callers only."""
+        """Wait until the batches of all items are done. Errors are raised only in the callers."""
         if self._trip is not None:
             await asyncio.wait([self._trip])
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
-        """A context in which a caller makes an item. After its first use, a batch waits for more items only while such a context
-        is open."""
+        """Return a context in which a caller prepares an item. After its first use, batches wait for more items only while a
+        context is open."""
         self._under_way = (self._under_way or 0) + 1
         try:
             yield
@@ -151,7 +151,8 @@ class Batched(Generic[T, R]):
             while self._waiting:
                 self._look()
                 if self.linger_s and not self._full.is_set():
-                    # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.
+                    # Do not use `wait_for`, which before Python 3.12 may lose a cancellation that arrives together with the
+                    # event.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(self.linger_s):
                             await self._full.wait()
@@ -171,7 +172,7 @@ class Batched(Generic[T, R]):
                         if not future.done():
                             future.set_result(result)
         finally:
-            # Some callers still wait only if the task itself was cancelled; they must not wait for ever.
+            # If this task was cancelled, some callers still wait. Cancel them, since they would wait forever.
             for _, future in [*batch, *self._waiting]:
                 future.cancel()
             self._waiting = []

@@ -1,4 +1,5 @@
-"""The possible outcomes of a question to a model. Only an `Answer` is ever scored. Imports no other module of this package."""
+"""The possible outcomes of a question to a model, of which only an `Answer` is scored. Imports no other module of this
+package."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -32,7 +33,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """The model answered, but not in the requested form, and repair failed. `retryable`: see Failed."""
+    """The model answered, but not in the requested form, and the answer could not be repaired. `retryable`: see Failed."""
 
     error: str
     message: str
@@ -44,7 +45,8 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No answer: the request could not be made, or every attempt failed. `retryable`: a later run may try again."""
+    """There is no answer: the request could not be made, or every attempt failed. `retryable`: whether a later run may try
+    again."""
 
     error: str
     message: str
@@ -56,13 +58,13 @@ class Failed:
 
 NoAnswer = Refusal | Malformed | Failed
 Outcome = Answer[T] | Refusal | Malformed | Failed
-"""`Outcome[Summary]` is an answer that holds a summary, or the reason for a missing answer."""
+"""`Outcome[Summary]` is an answer with a summary, or the reason why there is no answer."""
 
 KIND: dict[type, str] = {Answer: "answer", Refusal: "refusal", Malformed: "malformed", Failed: "failed"}
 
 
 def no_answer(kind: str, error: str, message: str, key: str, attempts: int, usd_micros: int, retryable: bool = False) -> NoAnswer:
-    """The outcome of a `kind` that a failure row names: refusal, malformed or failed."""
+    """Return the outcome for the `kind` of a failure row: refusal, malformed or failed."""
     if kind == "refusal":
         return Refusal(error, message, key, attempts, usd_micros)
     return (Failed if kind == "failed" else Malformed)(error, message, key, attempts, usd_micros, retryable)

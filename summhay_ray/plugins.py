@@ -1,8 +1,8 @@
 """Finds retrievers, orderings, strategies, judges and models by name. Imports only `errors`.
 
-It searches a package for classes that define a `name`, so that a new file is enough to add one. A name with a colon
-(`my_package.my_module:MyRetriever`) is the user's own class. Only `load` imports such a class, from the Python path or the
-current folder; `own_code_allowed` can forbid that.
+It searches a package for classes that define a `name`. So adding a class needs only a new file. A name with a colon
+(`my_package.my_module:MyRetriever`) is the user's own class. Only `load` imports these classes, from the Python path or the
+current folder, and `own_code_allowed` can forbid that.
 """
 
 import ast
@@ -30,18 +30,19 @@ from summhay_ray.errors import UserError
 
 _OURS = Path(__file__).resolve().parent
 STOPS = (CancelledError, GeneratorExit)
-"""Exceptions that cancel a coroutine from outside. Any other exception of the user's code is an error in that code."""
+"""Exceptions that cancel a coroutine from outside. Any other exception from the user's code is an error in that code."""
 
 
 _OWN_CODE = ContextVar("own code is imported", default=True)
 
 
 class UnknownName(UserError):
-    """An unknown name. The message suggests the nearest known one."""
+    """Raised for an unknown name. The message suggests the nearest known name."""
 
 
 class OwnCodeRefused(UnknownName):
-    """The user's own code is named where importing is forbidden: in a spec from somebody else, or in a run that is only read."""
+    """Raised if the user's own code is named where importing it is forbidden: in a spec from somebody else, or in a run that is
+    only read."""
 
     def __init__(self, path: str) -> None:
         mend = "read it, and leave --untrusted out if you trust it"
@@ -52,7 +53,7 @@ class OwnCodeRefused(UnknownName):
 
 @contextlib.contextmanager
 def own_code_allowed(allowed: bool) -> Iterator[None]:
-    """A context for reading a spec or a run. If not `allowed`, here or in a context around it, `load` raises OwnCodeRefused."""
+    """Return a context for reading a spec or a run. If it or an outer context is not `allowed`, `load` raises OwnCodeRefused."""
     token = _OWN_CODE.set(allowed and _OWN_CODE.get())
     try:
         yield
@@ -62,7 +63,7 @@ def own_code_allowed(allowed: bool) -> Iterator[None]:
 
 @functools.cache
 def discover(package: ModuleType) -> dict[str, type[Any]]:
-    """Name -> class, for every class with a `name` that a module of `package` defines."""
+    """Return name -> class, for every class with a `name` that a module of `package` defines."""
     classes: dict[str, type[Any]] = {}
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)
@@ -74,11 +75,11 @@ def discover(package: ModuleType) -> dict[str, type[Any]]:
 
 
 def load(path: str) -> Any:
-    """The user's own object at `module:attribute`. Raises UnknownName if there is none, and OwnCodeRefused."""
+    """Return the user's own object at `module:attribute`. Raises OwnCodeRefused, or UnknownName if there is none."""
     if not _OWN_CODE.get():
         raise OwnCodeRefused(path)
-    # The current folder is last on the path, so that it never hides an installed module. It is added only when the user's own
-    # code is named; otherwise nothing is imported from it.
+    # Put the current folder last on the path, so that it never hides an installed module. It is added only if the user's own code
+    # is named; otherwise nothing is imported from it.
     with contextlib.suppress(FileNotFoundError):
         if (here := os.getcwd()) not in sys.path:
             sys.path.append(here)
@@ -87,14 +88,14 @@ def load(path: str) -> Any:
 
 
 def load_installed(path: str) -> Any:
-    """The object at `module:attribute` of this package or of an installed one."""
+    """Return the object at `module:attribute` of this package or of an installed one."""
     module_name, _, attribute = path.partition(":")
     return getattr(importlib.import_module(module_name), attribute)
 
 
 def find(kind: str, name: str, package: ModuleType, method: str, expected: str) -> Any:
-    """The class of `package` with this name, or the user's at `module:Class`, with the method. `kind`, `expected`: words for
-    messages. Raises UnknownName."""
+    """Return the class of `package` with this name, or the user's class at `module:Class`. The class must have the `method`.
+    `kind`, `expected`: words for messages. Raises UnknownName."""
     if ":" in name:
         member = load(name)
         if not callable(getattr(member, method, None)):
@@ -107,8 +108,8 @@ def find(kind: str, name: str, package: ModuleType, method: str, expected: str) 
 
 
 def make_instance(kind: str, name: str, cls: Any, model: Any = None) -> Any:
-    """An instance of `cls`, with `model` if one is given. Raises ValueError, with `kind` and `name`, if the class takes no model,
-    or needs one."""
+    """Return an instance of `cls`, with `model` if it is given. Raises ValueError, which names `kind` and `name`, if the class
+    takes no model or needs one."""
     takes = bool(getattr(cls, "takes_model", False))
     if model is not None and not takes:
         raise ValueError(f"{kind} {name} reads no model; leave `model` out")
@@ -125,7 +126,8 @@ def make_instance(kind: str, name: str, cls: Any, model: Any = None) -> Any:
 
 @contextlib.contextmanager
 def own_code(wrong: str, mend: str) -> Iterator[None]:
-    """Run the user's own code (an import, a constructor): any exception, even SystemExit, becomes an UnknownName."""
+    """Return a context for the user's own code, such as an import or a constructor. Any exception, even SystemExit, becomes
+    UnknownName."""
     try:
         yield
     except (UserError, KeyboardInterrupt):
@@ -136,7 +138,7 @@ def own_code(wrong: str, mend: str) -> Iterator[None]:
 
 
 def error_line(error: BaseException) -> str:
-    """An error of a user's code in one line, with the file and line of the innermost frame in that code."""
+    """Return an error of a user's code in one line, with the file and line of the innermost frame in that code."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}".removesuffix(": ")
     places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     installed_in = {"site-packages", "lib"}
@@ -150,7 +152,7 @@ def error_line(error: BaseException) -> str:
 
 @functools.lru_cache(maxsize=64)
 def code_identity(name: str) -> str:
-    """sha256 (hex) of the module that defines `module:Class`, without comments, docstrings and blank lines; empty for a built-in
+    """Return the sha256 (hex) of the module of `module:Class`, without comments, docstrings and blank lines; empty for a built-in
     name."""
     if ":" not in name:
         return ""
@@ -162,8 +164,10 @@ def code_identity(name: str) -> str:
 
 
 def _code_alone(source: str) -> str:
-    """Python source without comments, blank lines and (unless it reads `__doc__`) docstrings, cut from the source itself, since
-    the output of `ast.unparse` differs between versions of Python."""
+    """Remove comments, blank lines and docstrings from Python source. Keeps docstrings if the source reads `__doc__`.
+
+    They are cut from the source itself, since the output of `ast.unparse` differs between versions of Python.
+    """
     try:
         text = _without_comments(source)
         alone = [
@@ -185,7 +189,7 @@ def _code_alone(source: str) -> str:
 
 
 def _without_comments(source: str) -> str:
-    """Python source without comments and blank lines; those within a string are kept."""
+    """Remove comments and blank lines from Python source, except inside strings."""
     lines, wanted = io.StringIO(source).readlines(), set[int]()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -197,7 +201,7 @@ def _without_comments(source: str) -> str:
 
 
 def source_identity(name: str) -> str:
-    """Like `code_identity`, but for the file of a module on the Python path or in the current folder, without importing it."""
+    """Like `code_identity`, but read the module's file, on the Python path or in the current folder, without importing it."""
     module, colon, _ = name.partition(":")
     found, path = None, [*sys.path, ""]
     for end in range(1, module.count(".") + 2) if colon else ():
@@ -210,7 +214,7 @@ def source_identity(name: str) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    """The error for an unknown `name`. It suggests the nearest known name, or lists all if none is near."""
+    """Return the error for an unknown `name`. It suggests the nearest known name, or lists all names if none is similar."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)
@@ -218,14 +222,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
 
 
 class Unplannable(UserError):
-    """A user's own code raised an exception while it was planned."""
+    """Raised if a user's own code raises an exception while a run is planned."""
 
     exit_code = 1
 
 
 @contextlib.contextmanager
 def planning(name: str) -> Iterator[None]:
-    """A context for planning with a user's code, called `name`: its exceptions become Unplannable, in one line."""
+    """Return a context for planning with a user's code, which is called `name`. Its exceptions become Unplannable, in one
+    line."""
     try:
         yield
     except (OSError, UserError, *STOPS):

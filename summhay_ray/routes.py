@@ -1,7 +1,7 @@
-"""The route of every HTTP request of this process: direct, or through the proxy in the environment.
+"""Decides the route of every HTTP request of this process: direct, or through the proxy in the environment.
 
-Any module may import this. Requests to this machine and to `http://` URLs are direct, since a proxy could read them with their
-key. An `https://` request may go through a proxy by CONNECT, which shows only the host to the proxy.
+Any module may import this. Requests to this machine and to `http://` URLs are direct, since a proxy could read them and their
+keys. An `https://` request may go through a proxy by CONNECT, so that the proxy sees only the host.
 """
 
 import functools
@@ -15,7 +15,7 @@ from urllib.request import proxy_bypass
 
 
 class NoRoute(ValueError):
-    """No request can be sent: the URL is invalid, or its proxy is unusable. The message gives the remedy."""
+    """Raised if no request can be sent, because the URL is invalid or its proxy is unusable. The message gives the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,18 @@ class Route:
 
     @property
     def proxies(self) -> dict[str, str]:
-        """Scheme -> proxy, in the form of `urllib`, `requests` and `botocore`."""
+        """Scheme -> proxy, as `urllib`, `requests` and `botocore` expect it."""
         return {"https": self.proxy} if self.proxy else {}
 
     def refusal(self, error: BaseException) -> int:
-        """The status with which the proxy refused the connection, from the error of an HTTP client; 0 without a status."""
+        """Return the status with which the proxy refused the connection, from an HTTP client's error; 0 without a status."""
         # The texts of httpx's ProxyError and aiohttp's ClientHttpProxyError begin with the status.
         status = re.match(r"[1-5]\d\d\b", str(error)) if self.proxy else None
         return int(status[0]) if status else 0
 
     def failure(self, error: BaseException, message: str) -> str:
-        """The host that did not answer, and why, for a request that failed before it was sent. `message` is the error's text."""
+        """Return which host did not answer, and why, for a request that failed before it was sent. `message`: the error's
+        text."""
         if not self.proxy:
             return f"nobody answers at {self.origin} ({message})"
         host, status = urlsplit(self.origin).hostname, self.refusal(error)
@@ -53,16 +54,17 @@ class Route:
 
 @dataclass(slots=True)
 class Wire:
-    """The progress of an attempt, recorded by its transport, so that an error is judged by its stage and not by its class."""
+    """The progress of an attempt, as its transport records it. So an error can be judged by when it happened, not by its
+    class."""
 
     route: Route | None = None
-    """None until the transport begins to connect."""
+    """The route; None until the transport begins to connect."""
     sent: bool = False
-    """Whether a byte of the request may have been sent. Only from then on may the provider charge for it."""
+    """Whether any byte of the request may have been sent. Before that, the provider cannot charge for it."""
 
 
 def route_to(url: str) -> Route:
-    """The route to a URL. Raises NoRoute if the URL is not `http://` or `https://`, or if its proxy is unusable."""
+    """Return the route to a URL. Raises NoRoute if the URL is not `http://` or `https://`, or if its proxy is unusable."""
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https"):
         raise NoRoute("the address is no URL with http:// or https:// and a host; mend its api_base")
@@ -75,7 +77,7 @@ def route_to(url: str) -> Route:
     proxy = named if "://" in named else f"http://{named}"
     through = _split(proxy)
     if through is None or through.scheme not in ("http", "https"):
-        # Its text may contain a password, which cannot be masked in an invalid URL.
+        # Do not show an invalid URL, since a password in it could not be hidden.
         which = (
             f"a {through.scheme} proxy ({_place(through)}), which is not supported" if through else "no proxy that can be read"
         )
@@ -84,7 +86,7 @@ def route_to(url: str) -> Route:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether the host is a loopback address, or `localhost`."""
+    """Return whether the host is a loopback address or `localhost`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -93,7 +95,7 @@ def is_this_machine(host: str) -> bool:
 
 @functools.lru_cache
 def origin_of(url: SplitResult) -> str:
-    """Scheme, host and port of a URL."""
+    """Return scheme, host and port of a URL."""
     return f"{url.scheme}://{_place(url)}"
 
 
@@ -102,7 +104,7 @@ def _place(url: SplitResult) -> str:
     return f"{host}:{url.port or {'http': 80, 'https': 443}.get(url.scheme, 0)}"
 
 
-# Cached, since every call asks for its route and a run has few endpoints.
+# The result is cached, since every call needs it and a run has few endpoints.
 @functools.lru_cache
 def _split(url: str) -> SplitResult | None:
     try:
@@ -114,8 +116,8 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _named_proxy() -> tuple[str, str]:
-    """The variable with the proxy of `https://` URLs, and its value. An empty lower-case variable overrides the upper-case
-    one."""
+    """Return the variable with the proxy for `https://` URLs, and its value. An empty lower-case variable overrides the
+    upper-case one."""
     for lower in ("https_proxy", "all_proxy"):
         for name in (lower, lower.upper()):
             if (value := os.environ.get(name)) is not None:

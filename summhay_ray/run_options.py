@@ -1,4 +1,4 @@
-"""The options of a start of a run. Only this module defines their types, descriptions and defaults.
+"""The options with which a run is started. Only this module defines their types, descriptions and defaults.
 
 The engine gets them as a mapping. The keywords of the Python API and the options of the command line are generated from these
 classes. To add an option, add a field, and read it where it is used.
@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get
 from summhay_ray.errors import UserError
 
 Compat = Literal["default", "release"]
-"""The way to read stored answers: `default` is this package's reading, `release` that of the paper's own scripts, bugs
-included."""
+"""How stored answers are interpreted: `default` as this package does, `release` as the paper's scripts do, including their
+bugs."""
 Over = Literal["queries", "haystacks"]
-"""The population to which differences between systems generalize: further queries of these haystacks, or other haystacks."""
+"""The population to which differences between systems generalize: other queries of these haystacks, or other haystacks."""
 
 
 class Option(NamedTuple):
@@ -30,34 +30,33 @@ class Option(NamedTuple):
 class PlanOptions(TypedDict, total=False):
     """Options of commands that read a spec and may spend money."""
 
-    budget: Annotated[float | None, Option("Dollars that the run never exceeds; default the spec's.")]
-    overrides: Annotated[Iterable[str], Option("Override a field of the spec: a.b=c, lists by index.", ())]
+    budget: Annotated[float | None, Option("Maximum dollars that the run may spend; default: the spec's budget.")]
+    overrides: Annotated[Iterable[str], Option("Override a field of the spec: a.b=c; entries of lists by their index.", ())]
     untrusted: Annotated[
-        bool, Option("For a spec from somebody else: no code of its own, no file outside its folder, no key elsewhere.", False)
+        bool,
+        Option("For somebody else's spec: refuse its own code, files outside its folder, and keys for other endpoints.", False),
     ]
 
 
 class StartOptions(PlanOptions, total=False):
     """Options of commands that start a run. None of them is part of the run's identity."""
 
-    address: Annotated[str | None, Option("auto, or the address of a Ray cluster; default this machine.")]
+    address: Annotated[str | None, Option("auto, or the address of a Ray cluster; default: this machine.")]
     executor: Annotated[
         Literal["auto", "inline", "ray"] | None,
-        Option("inline: in this process, without Ray; ray; auto: whichever is faster. Default the spec's."),
+        Option("inline: in this process, without Ray; ray: on Ray; auto: whichever is faster; default: the spec's."),
     ]
-    watch: Annotated[
-        Callable[[Any], None] | None, Option("Called with a `Progress` about twice a second, in a thread of its own.")
-    ]
+    watch: Annotated[Callable[[Any], None] | None, Option("Called with a `Progress` about twice a second, in a separate thread.")]
     note: Annotated[
         Callable[[str], None] | None,
-        Option("Called with one-line notes: the chosen executor and why, warnings of the plan."),
+        Option("Called with one-line notes, such as the chosen executor and warnings of the plan."),
     ]
     release_uncertain: Annotated[
         str | None,
-        Option("Release the run's uncertain money first if its newest money record is at least this old: 1d, 6h, 30m, 0."),
+        Option("First release the run's uncertain money if its newest money record is at least this old: 1d, 6h, 30m, 0."),
     ]
     detach: Annotated[
-        bool, Option("End with exit code 5 when only batches are left to wait for; the same command continues.", False)
+        bool, Option("End with exit code 5 as soon as only batches are left to wait for; the same command continues.", False)
     ]
 
 
@@ -66,13 +65,14 @@ class RunOptions(StartOptions, total=False):
 
     compat: Annotated[
         Compat,
-        Option("release: read judgments and citations as the release's scoring script does.", "default"),
+        Option("release: interpret judgments and citations as the release's scoring script does.", "default"),
     ]
-    limit: Annotated[int | None, Option("Answer only this many items, a fair sample; the run can be resumed.")]
+    limit: Annotated[int | None, Option("Answer only a fair sample of this many items; the run can be resumed.")]
 
 
 def seconds_of(text: str, option: str) -> float:
-    """The seconds in `1d`, `6h`, `30m`, `15s` or a plain number. `option`: what it is the value of. Raises UserError."""
+    """Convert `1d`, `6h`, `30m`, `15s` or a plain number to seconds. `option`: the option's name, for the message. Raises
+    UserError."""
     units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
     if not number.replace(".", "", 1).isdecimal():
@@ -81,7 +81,7 @@ def seconds_of(text: str, option: str) -> float:
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Option]]:
-    """(Type, description) by name of the options that a function takes as `**options: Unpack[...]`; empty without them."""
+    """Return name -> (type, description) of the options that a function takes as `**options: Unpack[...]`; empty without them."""
     taken = [one for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
     if not taken:
         return {}

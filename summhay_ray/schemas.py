@@ -1,6 +1,6 @@
-"""Generates `schemas/` from the code: one JSON document per table and one per kind of spec.
+"""Generates `schemas/` from the code, with a JSON document per table and per kind of spec.
 
-`python -m summhay_ray.schemas FOLDER` writes them; a test fails if the folder and the code differ.
+`python -m summhay_ray.schemas FOLDER` writes the documents. A test fails if the folder and the code differ.
 """
 
 import json
@@ -13,21 +13,21 @@ from summhay_ray.engine import Failure, all_tables, find, spec_class_of
 from summhay_ray.store import Table
 
 _SPECS = {"summhay": "spec.json"}
-"""Kind -> the file of its spec's schema, if that is not KIND_spec.json."""
+"""Kind -> the file name of its spec's schema, if it is not KIND_spec.json."""
 
 
 def file_of(table: Table) -> str:
-    """The file name of a table's schema. Benchmarks without their own failure table share `item_failures.json`."""
+    """Return the file name of a table's schema. Benchmarks without their own failure table share `item_failures.json`."""
     return "item_failures.json" if table.record is Failure else f"{table.name}.json"
 
 
 def spec_file(kind: str) -> str:
-    """The file name of the schema of a kind's spec."""
+    """Return the file name of the schema of a kind's spec."""
     return _SPECS.get(kind, f"{kind}_spec.json")
 
 
 def documents() -> dict[str, Any]:
-    """File name -> its JSON document."""
+    """Return file name -> its JSON document."""
     schemas: dict[str, Any] = {}
     for kind in sorted(KINDS):
         benchmark = find(kind)
@@ -38,7 +38,7 @@ def documents() -> dict[str, Any]:
 
 
 def rendered() -> dict[str, str]:
-    """File name -> its text."""
+    """Return file name -> its text."""
     return {name: json.dumps(content, indent=2, sort_keys=True) + "\n" for name, content in documents().items()}
 
 

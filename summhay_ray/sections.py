@@ -1,8 +1,8 @@
-"""The content of a report, as data: sections, which the terminal, Markdown and HTML render, and the viewer's samples.
+"""The content of a report as data: sections, which are rendered in the terminal, Markdown and HTML, and the viewer's samples.
 
-A part of a sample is a mapping with `kind` and `title`: text (text), facts (pairs of name and value), rows (columns, rows),
-answer (key, of an answer on the shelf `answers`), or a benchmark's own kind that the page supports. Content that many samples
-share is on a shelf, under an id.
+A part of a sample is a mapping with `kind`, `title` and the fields of its kind. The kinds are text (`text`), facts (`pairs` of
+name and value), rows (`columns`, `rows`), answer (`key` of an answer on the shelf `answers`), and kinds of single benchmarks that
+the page supports. Content that many samples share is on a shelf, under an id.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from summhay_ray.errors import UserError, printable
 
 ENDS = ("_low", "_high", "_floor")
 HIDDEN = (*ENDS, "_reason", "n_expected")
-"""Suffixes of columns shown in another column's cell: interval (or the reason for its absence) and floor with their figure,
-the expected number with `n`."""
+"""Suffixes of columns that are shown in the cells of another column. The interval (or the reason why there is none) and the floor
+are shown with their figure, and the expected number with `n`."""
 MOST_HTML_ROWS = 20
-"""Rows of a table in a notebook."""
+"""Maximum number of rows of a table in a notebook."""
 SHARES = ("%", "points")
-"""Units of fractions, which are shown multiplied by 100."""
+"""Units of fractions that are shown multiplied by 100."""
 _TOO_FEW = "too few"
-"""`metrics.TOO_FEW`, with which the reason for a missing interval may begin. This module cannot import `metrics`."""
+"""The same as `metrics.TOO_FEW`, with which the reason for a missing interval may begin. This module cannot import `metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Chart:
     x: str
     y: str
     series: str = ""
-    """The column that determines the lines or colours; in a matrix, the figure that colours a field."""
+    """The column that determines the lines or colours; in a matrix, the column with the figure that colours a field."""
     sure: str = ""
-    """For a matrix: the column of p-values; a field below 0.05 gets a dot."""
+    """For a matrix: the column with p-values. A field with a p-value below 0.05 gets a dot."""
     front: bool = False
-    """For points: draw the Pareto front, where no other point has both a smaller x and a larger y."""
+    """For points: whether to draw the Pareto front. For a point on it, no other point has both a smaller x and a larger y."""
 
     @classmethod
     def line(cls, x: str, y: str, series: str = "") -> Chart:
@@ -58,20 +58,21 @@ class Chart:
 
     @classmethod
     def forest(cls, x: str, y: str) -> Chart:
-        """The figure x of each row, labelled y, with its interval, and a line at zero difference."""
+        """Return a chart of each row's figure x with its interval, labelled y, and a line at zero."""
         return cls("forest", x, y)
 
     @classmethod
     def matrix(cls, x: str, y: str, figure: str, sure: str = "") -> Chart:
-        """A field for each row, at x and y, coloured by a figure around 0."""
+        """Return a chart with a field for each row, at x and y, coloured by a figure around 0."""
         return cls("matrix", x, y, figure, sure)
 
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """A wide view of a section's table: a row for each value of `rows`, and for each figure a column per value of `columns`.
+    """A wide view of a section's table. It has a row for each value of `rows` and, for each figure, a column for each value of
+    `columns`.
 
-    For each column of `rest`, a row shows the mean of its numbers, or the first value that is not a number.
+    For each column in `rest`, a row shows the mean of its numbers, or the first value if they are not numbers.
     """
 
     rows: str
@@ -79,7 +80,8 @@ class Pivot:
     figures: tuple[str, ...]
     rest: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
-    """Rows that are only shown for comparison, such as people's; they do not count when a column's best figure is marked."""
+    """Rows that are shown only for comparison, such as people's labels. They do not count when a column's best figure is
+    marked."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,13 @@ class Section:
     title: str
     text: str = ""
     table: pl.DataFrame | None = None
-    """The rows in the order in which they are shown. Columns `n` and `n_expected` are the actual and expected number of values
-    behind a row's figures; columns NAME_low and NAME_high are the interval of the figure NAME."""
+    """The rows in the order in which they are shown. The columns `n` and `n_expected` are the actual and the expected number of
+    values behind a row's figures. The columns NAME_low and NAME_high are the interval of the figure NAME."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Column -> its unit, such as % or s; fractions with the unit % or points are shown times 100."""
+    """Column -> its unit, such as % or s. Fractions with the unit % or points are shown multiplied by 100."""
     chart: Chart | None = None
     pivot: Pivot | None = None
-    """The form of the table in the HTML page; the terminal, Markdown, CSV and JSON show its rows."""
+    """The form of the table in the HTML page. The terminal, Markdown, CSV and JSON show its rows."""
     name: str = ""
     """The section's name for `result.figure(...)` and links; by default its title."""
     listing: str = ""
@@ -106,12 +108,12 @@ class Section:
     tab: Literal["leaderboard", "compare", "failures", "judge", "method"] = "leaderboard"
     """The tab of the report page that shows it."""
     higher_is_better: Collection[str] = ()
-    """Figures for which higher is better, as recorded in `results.json` for other tools."""
+    """Figures for which higher is better. `results.json` records them for other tools."""
     parts: Collection[str] = ()
-    """Columns that another one repeats, such as the parts of a system's name: only the page uses them, as filters."""
+    """Columns whose content another column repeats, such as the parts of a system's name. Only the page uses them, as filters."""
 
     def _repr_html_(self) -> str:
-        """For a notebook: title, text, the first rows of the table, notes. All texts are escaped."""
+        """Render title, text, the first rows of the table and notes in a notebook. All texts are escaped."""
         columns, table, notes = shown_columns(self), self.table, list(self.notes)
         parts = [f"<h4>{html.escape(plain(self.title))}</h4>", f"<p>{html.escape(plain(self.text))}</p>" * bool(self.text)]
         if table is not None and columns:
@@ -147,14 +149,14 @@ class Section:
 
 
 def html_of(pairs: Sequence[tuple[str, object]], shown: Iterable[Any] = ()) -> str:
-    """A notebook's HTML for a result: a table of names and values, then sections, frames, and what else notebooks display. All
-    texts are escaped."""
+    """Return HTML of a result for a notebook: a table of names and values, followed by sections, frames and other objects that
+    notebooks display. All texts are escaped."""
     rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in pairs)
     return f"<table>{rows}</table>" * bool(rows) + "".join(one._repr_html_() for one in shown)
 
 
 def shown_columns(section: Section) -> list[str]:
-    """The columns of a section's table that are shown: those that identify a row first, `n` last."""
+    """Return the columns of a section's table that are shown. `n` is the last one."""
     columns = (
         []
         if section.table is None
@@ -164,12 +166,12 @@ def shown_columns(section: Section) -> list[str]:
 
 
 def with_unit(section: Section, name: str) -> str:
-    """The name of a column, with its unit if it has one."""
+    """Return the name of a column, with its unit if it has one."""
     return f"{name} ({section.units[name]})" if name in section.units else name
 
 
 def is_figure(section: Section, name: str) -> bool:
-    """Whether a column holds figures rather than names of rows."""
+    """Return whether a column contains figures and not names of rows."""
     assert section.table is not None
     kind = section.table.schema[name]
     measured = name in section.units or name == "n" or f"{name}_low" in section.table.columns
@@ -178,18 +180,18 @@ def is_figure(section: Section, name: str) -> bool:
 
 
 def is_too_few(row: Mapping[str, Any], name: str) -> bool:
-    """Whether a figure has no interval because it covers too few queries."""
+    """Return whether a figure has no interval because it covers too few queries."""
     return row[name] is not None and str(row.get(f"{name}_reason") or "").startswith(_TOO_FEW)
 
 
 def cell(section: Section, row: Mapping[str, Any], name: str) -> str:
-    """A cell as text: a figure with its interval, and with its floor if answers are missing."""
+    """Return a cell as text: a figure with its interval, and with its floor if answers are missing."""
     text, interval, floor = cell_parts(section, row, name)
     return f"{text}{' ' * bool(interval)}{interval}{', ' * bool(floor)}{floor}"
 
 
 def cell_parts(section: Section, row: Mapping[str, Any], name: str) -> tuple[str, str, str]:
-    """A cell's text, its interval, and its floor if answers are missing; empty if there is none."""
+    """Return a cell's text, its interval, and its floor if answers are missing. Each is empty if there is none."""
     if name == "n":
         n, expected = row.get("n"), row.get("n_expected")
         return "-" if n is None else f"{n}" if expected is None else f"{n}/{expected}", "", ""
@@ -216,18 +218,18 @@ def _value(value: Any, scale: int, percent: bool) -> str:
 
 
 def has_missing(row: Mapping[str, Any]) -> bool:
-    """Whether fewer answers were scored for a row than expected."""
+    """Return whether fewer answers were scored for a row than expected."""
     n, expected = row.get("n"), row.get("n_expected")
     return n is not None and expected is not None and n < expected
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value is a finite number."""
+    """Return whether a value is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def plain(value: Any) -> str:
-    """A value as one line of printable text."""
+    """Return a value as one line of printable text."""
     if value is None:
         return ""
     return " ".join(printable(f"{value:g}" if isinstance(value, float) else str(value), instead=" ").split())
@@ -253,7 +255,7 @@ class SampleRecord:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a run, and their shared shelves. Everything is read lazily and only once."""
+    """The samples of a run, and the shelves that they share. Everything is read lazily and only once."""
 
     facets: Sequence[Facet]
     samples: Iterable[SampleRecord]

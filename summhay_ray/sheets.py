@@ -1,4 +1,4 @@
-"""Sheets for people to fill in: CSV in UTF-8, as spreadsheets open and save it."""
+"""Sheets that people fill in: CSV in UTF-8, which spreadsheets can open and save."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ _LONGEST_FIELD = 100_000_000
 
 
 def sheet(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
-    """A sheet. Texts that a spreadsheet would take for a formula are quoted."""
+    """Return a sheet. Texts that a spreadsheet would read as formulas are quoted."""
     buffer = io.StringIO(newline="")
     csv.writer(buffer).writerows([columns, *([*map(quoted, row)] for row in rows)])
     # Spreadsheets recognize UTF-8 by the byte order mark.
@@ -21,8 +21,8 @@ def sheet(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
 
 
 def read_sheet(path: Path, columns: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows that are not blank, with their numbers as in a spreadsheet (the header is row 1). Raises UserError for a file that
-    is no sheet with these columns."""
+    """Yield the rows that are not blank, with their numbers in a spreadsheet (the header is row 1). Raises UserError if the file
+    is not a sheet with these columns."""
     try:
         text = read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

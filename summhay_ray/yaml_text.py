@@ -1,37 +1,38 @@
-"""A strict YAML reader for specs and domains: plain data, no duplicate keys, limited size. Imports no other module of this
-package."""
+"""A strict YAML reader for specs and domains. It accepts plain data of limited size without duplicate keys. Imports no other
+module of this package."""
 
 from typing import Any
 
 import yaml
 
 MAX_MB = 4
-"""Size limit of a YAML file."""
+"""Maximum size of a YAML file."""
 
 MAX_VALUES = 50_000
-"""Limit after aliases are expanded: nine lines of aliases can expand to a billion values."""
+"""Maximum number of values after aliases are expanded, since nine lines of aliases can expand to a billion values."""
 
 MAX_DEPTH = 100
 
 _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 _LONGEST_NUMBER = 1000
-"""In characters; parsing a base-60 number takes quadratic time."""
+"""Maximum length of a number in characters, since parsing a base-60 number takes quadratic time."""
 
 
 class YamlError(ValueError):
-    """The text is not valid YAML for a spec. The message is one line and starts with the position."""
+    """Raised if a text is not valid YAML for a spec. The message is one line, and begins with the position."""
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML silently keeps the last of duplicate keys and has no limits; this loader refuses duplicates and oversized input."""
+    """A loader that refuses duplicate keys and oversized input. PyYAML silently keeps the last of duplicate keys, and has no
+    limits."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._extents: dict[int, tuple[int, int]] = {}
-        """Node -> number of values it expands to, and its depth."""
+        """Node -> (the number of values to which it expands, its depth)."""
         self._within = (0, 0)
-        """The same for the part of the current node that has been read so far."""
+        """The same for the part of the current node that was read so far."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
@@ -63,7 +64,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(text: str) -> Any:
-    """The data in `text`. Raises YamlError."""
+    """Return the data in `text`. Raises YamlError."""
     try:
         return yaml.load(text, _Loader)
     except yaml.YAMLError as error:
@@ -77,7 +78,7 @@ def load(text: str) -> Any:
     except RecursionError:
         raise YamlError(" not YAML: nested too deeply") from None
     except (ValueError, OverflowError) as error:
-        # An integer of thousands of digits, a date such as 2020-13-45.
+        # For example, an integer with thousands of digits, or a date such as 2020-13-45.
         raise YamlError(f" not YAML: {error}") from error
     except (LookupError, AttributeError, TypeError) as error:
         raise YamlError(" not YAML: a value does not fit its tag, such as !!bool x; remove the tag") from error

@@ -1,4 +1,4 @@
-"""Fixtures that several rooms' tests share."""
+"""Fixtures that the tests of several rooms share."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Threads of numpy and torch would wait for each other's processors in loops: the tests beside them have these.
+# Threads of numpy and torch would busy-wait for each other's processors, which other tests need.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # A test that runs alone, and `make soak`, have all of polars' threads.
+    # A single test, and `make soak`, use all of polars' threads.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
-# How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
+# The time of an example depends on the machine's load. `make soak` runs the thorough ones.
 settings.register_profile("quick", deadline=None, max_examples=12)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("quick")
 
-# Tests kill processes, never the machine: what a process has written outlives it without a wait for the disk.
+# Tests kill processes, never the machine: written data survives a killed process without waiting for the disk.
 os.fsync = lambda descriptor: None
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One for the tests that start Ray, one for each processor: with one more than that, the suite takes longer."""
+    """One worker for the tests that start Ray, and one per processor: with one more, the suite takes longer."""
     return 1 + (os.cpu_count() or 2)
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """A test is named by the beginning of a long text: names travel between the processes, each several times."""
+    """Shorten the name of a test with a long text: names travel between the processes, several times each."""
     return f"{ascii(val[:60])[1:-1]}... of {len(val)}" if isinstance(val, str) and len(val) > 200 else None
 
 
@@ -51,8 +51,8 @@ DEAR = {
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """A file's tests stay together, since its fixtures are dear; those that start Ray go one by one, and begin first."""
-    # Marks and fixtures. Asking an item for one mark after the other takes three times as long, for thousands of items.
+    """Keep a file's tests together, because its fixtures are expensive. Tests that start Ray run one by one, and begin first."""
+    # Collect marks and fixtures at once: asking each of thousands of items for one mark after another takes three times as long.
     named = {item: {mark.name for mark in item.iter_markers()}.union(getattr(item, "fixturenames", ())) for item in items}
     needed = {item.path: group for item in items for name, group in DEAR.items() if name in named[item]}
     groups = {item: "ray" if "ray" in named[item] else needed.get(item.path, item.path.name) for item in items}
@@ -66,12 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """The thousands of tests stay: the garbage collector need not look at them again and again."""
+    """Freeze the thousands of tests, so that the garbage collector does not look at them repeatedly."""
     gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What runs beside the tests that start Ray gives way to them: they are the longest chain, and begin first."""
+    """Give the tests that start Ray a higher priority: they are the longest chain, and begin first."""
     if item.get_closest_marker("embed"):
         pytest.importorskip("sentence_transformers")
     if "PYTEST_XDIST_WORKER" in os.environ and not item.get_closest_marker("ray") and os.nice(0) == 0:
@@ -79,14 +79,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """pytest looks five times through all objects for what was not closed: here once, and then through none of them again."""
+    """Collect garbage once: pytest searches all objects for unclosed resources five times."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The released data beside the checkout; tests that need it skip where it is absent."""
+    """The released data in the parent folder of the checkout; tests that need it are skipped without it."""
     if not SHARED_DATA.is_dir():
         pytest.skip(f"released data is absent: {SHARED_DATA}")
     return SHARED_DATA
@@ -100,7 +100,7 @@ def summhay_data(shared_data: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def litellm() -> Any:
-    """The module, whose import takes seconds: tests of time have paid them before, and one worker does for all (DEAR)."""
+    """The module, imported before tests that measure time. Its import takes seconds; one worker runs these tests (DEAR)."""
     from summhay_ray.llm.via_litellm import load_litellm
 
     return load_litellm()

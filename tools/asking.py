@@ -1,7 +1,7 @@
 """A benchmark that only makes calls: `kind: asking:Asking`, for measuring runs from outside (see asking_runs.py).
 
-An item asks `first` questions concurrently, and `then` more when all of them are answered. All questions differ, also between
-runs of different names: the simulated provider draws its faults from the question.
+An item asks `first` questions concurrently. When all of them are answered, it asks `then` more. All questions differ, even
+between runs with different names, since the simulated provider draws its faults from the question.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILLER = "Which of these bullets says what the insight says, and does it say all
 
 
 class AskingSpec(Spec):
-    """The number of items, and of their questions. `sizes`: characters of a question; the sizes take turns."""
+    """The number of items, and of their questions. `sizes`: lengths of questions in characters, used in turn."""
 
     model: Model
     items: int = 100
@@ -24,7 +24,7 @@ class AskingSpec(Spec):
     then: int = 0
     sizes: list[int] = [1500]
     distinct: int | None = None
-    """Only this many items have their own questions; the others repeat them."""
+    """Number of items with their own questions; the other items repeat these."""
 
 
 @dataclass(frozen=True)

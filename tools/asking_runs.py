@@ -1,4 +1,4 @@
-"""Paid runs of the benchmark in asking.py, started by `summhay run`, and the figures of their provider and of `summhay
+"""Runs the benchmark in asking.py by `summhay run`, as a paid run, and reads the figures of the provider and of `summhay
 status`."""
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Job:
 
     @property
     def worst_usd(self) -> float:
-        """The mean worst case of a call, in the most expensive stage."""
+        """The mean worst case of a call, in dollars, in the most expensive stage."""
         return max(float(stage["usd_max"] / stage["calls"]) for stage in self.plan["stages"] if stage["calls"])
 
     def document(self, *words: str) -> Row:
-        """The JSON document of a command, whatever its exit code: `status` has one for damage."""
+        """Return the JSON document of a command, whatever its exit code: for damage, `status` prints one, too."""
         command = [str(SUMMHAY), *words, "--store", self.store, "--json"]
         environment = {**os.environ, **self.variables}
         done = subprocess.run(
@@ -72,11 +72,11 @@ class Job:
         )
         if not done.stdout:
             raise RuntimeError(f"{words}: exit {done.returncode}: {done.stderr[-2000:]}")
-        told: Row = json.loads(done.stdout)
-        return told
+        document: Row = json.loads(done.stdout)
+        return document
 
     def status(self) -> Row:
-        """The document of `status --json`."""
+        """Return the document of `status --json`."""
         return self.document("status", self.plan["run"])
 
     def start(self, *more: str, command: Sequence[str] = (str(SUMMHAY), "run"), **variables: str) -> subprocess.Popen[bytes]:
@@ -91,7 +91,7 @@ class Job:
         return self.start(*more).wait(PATIENCE_S)
 
     def last_document(self) -> Row:
-        """The document of the last run that ended. Raises RuntimeError if none has ended."""
+        """Return the document of the last run that ended. Raise RuntimeError if none has ended."""
         lines = (self.folder / "out").read_text(encoding="utf-8").splitlines()
         if not lines:
             raise RuntimeError(self.stderr_text()[-2000:])
@@ -99,11 +99,11 @@ class Job:
         return document
 
     def stderr_text(self) -> str:
-        """The stderr of all runs."""
+        """Return the stderr of all runs."""
         return (self.folder / "said").read_text(encoding="utf-8", errors="replace")
 
     def tally(self) -> Row:
-        """The provider's totals for the job's key: micros, served calls, their prompts, calls in flight."""
+        """Return the provider's totals for the job's key: micros, served calls, their prompts, calls in flight."""
         found = self.provider.stats()["keys"].get(fingerprint(self.key), {"micros": 0, "models": {}})
         models = found["models"].values()
         return {"micros": found["micros"]} | {
@@ -111,15 +111,15 @@ class Job:
         }
 
     def requests(self) -> list[Row]:
-        """All requests with the job's key, in order of arrival."""
+        """Return all requests with the job's key, in order of arrival."""
         return [call for call in self.provider.calls() if call["key"] == fingerprint(self.key)]
 
     def bill(self) -> float:
-        """The provider's bill for the job's key, in dollars."""
+        """Return the provider's bill for the job's key, in dollars."""
         return float(self.tally()["micros"]) / 1e6
 
     def wait(self, process: subprocess.Popen[bytes], true: Callable[[], bool]) -> bool:
-        """Wait until `true` returns True; False if the run ends first."""
+        """Wait until `true` returns True. Return False if the run ends first."""
         ends = time.monotonic() + PATIENCE_S
         while process.poll() is None and time.monotonic() < ends:
             if true():
@@ -128,12 +128,12 @@ class Job:
         return False
 
     def wait_served(self, process: subprocess.Popen[bytes], n: float) -> bool:
-        """Wait until the provider has served `n` more calls; False if the run ends first."""
+        """Wait until the provider has served `n` more calls. Return False if the run ends first."""
         before = self.tally()["served"]
         return self.wait(process, lambda: self.tally()["served"] >= before + n)
 
     def totals(self) -> Row:
-        """The totals of the runs: dollars by the provider and by the books, calls, cells."""
+        """Return the totals of the runs: dollars by the provider and by the books, calls, cells."""
         tally, status = self.tally(), self.status()
         usd, cells = status["usd"], status["cells"]
         return {
@@ -150,9 +150,9 @@ class Job:
 def job(
     provider: Simulated, store: str | None = None, model: str = MODEL, limits: Row | None = None, **fields: Any
 ) -> Iterator[Job]:
-    """A job in a temporary folder: of `asking` or, with `haystacks`, a grid whose judge is paid.
+    """Yield a job in a temporary folder. It runs `asking` or, if `haystacks` are given, a grid with a paid judge.
 
-    `store`: None for one in the folder. `limits`: the model's; by default 64 concurrent calls.
+    `store`: None for one in the folder. `limits`: the model's limits, by default 64 concurrent calls.
     """
     reach = {"model": model, "api_base": provider.base, "api_key_env": KEY_ENV, "price": PRICE, "max_tokens": 50}
     kind = {"judges": [reach]} if "haystacks" in fields else {"kind": "asking:Asking", "model": reach}
@@ -162,7 +162,7 @@ def job(
         shutil.copy(Path(__file__).with_name("asking.py"), folder)
         write_spec(folder, spec)
         made = Job(folder, provider, store or str(folder / "store"), f"sk-asking-{uuid.uuid4().hex}")
-        # Plan before any answer could be reused.
+        # Plan before any answer can be reused.
         assert made.plan["run"]
         yield made
 

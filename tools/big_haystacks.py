@@ -1,4 +1,4 @@
-"""Made-up haystacks in the released format, of any number and size, from a seed, for measuring memory."""
+"""Makes artificial haystacks in the released format, of any number and size, from a seed, for measuring memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ SYLLABLES = tuple(consonant + vowel for consonant in "bdfgklmnprstvz" for vowel 
 
 
 def words_of(rng: random.Random, number: int = 4000) -> list[str]:
-    """A vocabulary of words of two to four syllables."""
+    """Return a vocabulary of words of two to four syllables."""
     return ["".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(number)]
 
 
 def sentence(rng: random.Random, words: list[str], length: int) -> str:
-    """A sentence of `length` words."""
+    """Return a sentence of `length` words."""
     return " ".join(rng.choices(words, k=length)).capitalize() + "."
 
 
 def haystack(seed: int, documents: int = 100, words: int = 750, subtopics: int = 9, insights: int = 6) -> dict[str, Any]:
-    """One haystack as a released file: `words` words per document, and each insight in six to ten documents."""
+    """Return one haystack as a released file, with `words` words per document, and each insight in six to ten documents."""
     rng = random.Random(seed)
     known = words_of(rng)
     said: list[list[tuple[str, str]]] = [[] for _ in range(documents)]
@@ -36,12 +36,12 @@ def haystack(seed: int, documents: int = 100, words: int = 750, subtopics: int =
         theme = " ".join(rng.choices(known, k=5))
         themes.append({"subtopic_id": f"s{place}", "subtopic": theme, "query": f"What is said of {theme}?", "insights": listed})
     written = []
-    for number, told in enumerate(said):
-        lines = [text for _, text in told]
+    for number, statements in enumerate(said):
+        lines = [text for _, text in statements]
         while sum(len(line.split()) for line in lines) < words:
             lines.append(sentence(rng, known, rng.randint(8, 24)))
         rng.shuffle(lines)
-        included = [insight_id for insight_id, _ in told]
+        included = [insight_id for insight_id, _ in statements]
         written.append({"document_id": f"d{number}", "document_text": " ".join(lines), "insights_included": included})
     return {"topic_id": f"made-{seed}", "topic": " ".join(rng.choices(known, k=6)), "subtopics": themes, "documents": written}
 

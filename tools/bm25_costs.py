@@ -1,11 +1,11 @@
-"""The peak memory and CPU seconds of BM25, bm25s and rank_bm25, each in a separate process.
+"""Measures the peak memory and CPU seconds of our BM25, bm25s and rank_bm25, each in a separate process.
 
     python tools/bm25_costs.py                      # 100,000 documents, 1,000 queries, the first 1,000 documents of each
     python tools/bm25_costs.py --documents 5000 --queries 50 --also-rank-bm25
 
-Needs bm25s (and rank-bm25). `ours` ranks with the retriever `bm25`; `command` is all of `summhay retrieve` on a BEIR folder of
-the same texts, which also counts tokens, measures the rankings and writes the tables. Ratios are relative to bm25s: of the whole
-process, and of its increase over a process that has only made the texts.
+It needs bm25s (and rank-bm25). `ours` ranks with the retriever `bm25`. `command` is the whole command `summhay retrieve` on a
+BEIR folder of the same texts, which also counts tokens, measures the rankings and writes the tables. Ratios are relative to
+bm25s. They compare whole processes, and their increase over a process that only makes the texts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEPTH = 1000
 
 
 def texts_of(documents: int, queries: int) -> tuple[list[str], list[str]]:
-    """Texts of about 60 words with word frequencies as in a language, and queries of 3 to 8 words."""
+    """Return texts of about 60 words with word frequencies as in a natural language, and queries of 3 to 8 words."""
     draw = random.Random(7)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["".join(draw.choices(letters, k=draw.randint(3, 9))) for _ in range(60_000)]
@@ -87,7 +87,8 @@ WAYS = {way.__name__: way for way in (texts_only, bm25s, ours, command, rank_bm2
 
 
 def measure(way: str, documents: int, queries: int) -> dict[str, Any]:
-    """The peak memory (MiB) and CPU seconds of a process that ranks in one `way`. The seconds exclude the making of the texts."""
+    """Return the peak memory (MiB) and CPU seconds of a process that ranks in one `way`. The seconds exclude the time for making
+    the texts."""
     texts = texts_of(documents, queries)
     began = time.process_time()
     WAYS[way](*texts)
@@ -101,13 +102,13 @@ def main() -> None:
     options.add_argument("--queries", type=int, default=1000)
     options.add_argument("--also-rank-bm25", action="store_true")
     options.add_argument("--way", choices=list(WAYS), help=argparse.SUPPRESS)
-    told = options.parse_args()
-    if told.way:
-        print(json.dumps(measure(told.way, told.documents, told.queries)))
+    given = options.parse_args()
+    if given.way:
+        print(json.dumps(measure(given.way, given.documents, given.queries)))
         return
     found = {}
-    for way in list(WAYS)[: None if told.also_rank_bm25 else -1]:
-        words = [sys.executable, __file__, "--way", way, "--documents", str(told.documents), "--queries", str(told.queries)]
+    for way in list(WAYS)[: None if given.also_rank_bm25 else -1]:
+        words = [sys.executable, __file__, "--way", way, "--documents", str(given.documents), "--queries", str(given.queries)]
         found[way] = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     idle, other = found["texts_only"]["mib"], found["bm25s"]
     for way, row in found.items():

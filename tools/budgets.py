@@ -1,8 +1,8 @@
-"""Tests that budgets hold: runs with random budgets, faults and SIGKILLs, and the provider's bill for each.
+"""Tests that budgets hold: compares budgets with the provider's bills, in runs with random budgets, faults and SIGKILLs.
 
     python tools/budgets.py --runs 200 --seed 1
 
-64 calls are in flight; the provider's token counts differ by up to 10 % from ours, and 5 % of its answers lack usage. The first
+64 calls are in flight. The provider's token counts differ by up to 10 % from ours, and 5 % of its answers lack usage. The first
 half of the runs is not killed. The second half is killed up to three times and restarted until it ends by itself.
 """
 
@@ -23,22 +23,22 @@ from asking_runs import PATIENCE_S, Row, job, kill_all
 from simulated_provider import Simulated, simulated_provider
 
 SIZES = [1500, 3000, 4500, 6000, 7500]
-"""Characters of the prompts."""
+"""Lengths of the prompts, in characters."""
 USABLE = {"openai/gpt-fair": 0.97, "openai/gpt-errors": 0.97, "openai/gpt-drops": 0.95, "openai/stranger": 0.92}
-"""Model -> the minimum share of the budget that is billed, for a run with more work than its budget pays and no kill.
+"""Model -> minimum share of the budget that is billed, for a run that is not killed and has more work than its budget can pay.
 
-Lost calls (1 % of gpt-drops') are charged their worst case. Answers without usage are charged with the token margin, which is
-wide for the stranger's tokenizer.
+Lost calls (1 % for gpt-drops) are charged their worst case. Answers without usage are charged with the token margin, which is
+wide for an unknown tokenizer.
 """
 MODELS = tuple(USABLE)
 CHARGED = 0.98
-"""The minimum share of such a budget that is charged: the rest is less than one call."""
+"""Minimum share of such a budget that is charged. The rest is less than one call."""
 PROVIDER = (
     *("--answers", "short", "--latency", "0.03", "--latency-spread", "0.5", "--token-skew", "0.1", "--no-usage", "0.05"),
     *("--limit", "gpt-errors:errors=0.05", "--limit", "gpt-drops:drops=0.01,no_usage=0.06,errors=0.02"),
 )
 WORST_CALLS = (100, 300)
-"""A budget is the worst case of this many calls of mean size (minimum, maximum)."""
+"""A budget is the worst-case cost of this many average calls (minimum, maximum)."""
 MEAN_WORST_MICROS = 4000
 REAL_SHARE = 0.65
 """The real price of a call, as a share of its worst case."""
@@ -47,7 +47,7 @@ LONGEST_BEFORE_KILL_S = 1.2
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: its job without the endpoint, and the times of its kills, in seconds after its first call."""
+    """The plan of one run: its job without the endpoint, and the times of its kills, in seconds after its first call."""
 
     name: str
     model: str
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the run has more work than its budget pays, even if every call is answered at its real price."""
+        """Whether the run has more work than its budget can pay, even if every call is answered at its real price."""
         return self.calls * MEAN_WORST_MICROS * REAL_SHARE > 1.3 * self.budget_micros
 
 
@@ -73,12 +73,12 @@ class Result:
 
     @property
     def share(self) -> float:
-        """The share of the budget that the provider billed."""
+        """Return the share of the budget that the provider billed."""
         return self.billed / self.plan.budget_micros
 
     @property
     def charged(self) -> int:
-        """The run's charges by its books, in micro-dollars."""
+        """Return the run's charges by its books, in micro-dollars."""
         return round(self.totals["books"] * 1e6)
 
     @property
@@ -104,14 +104,14 @@ class Result:
 
 
 def plans(runs: int, seed: int) -> list[Plan]:
-    """The plans of all runs. The first half is not killed; models take turns; one run in eight has less work than its budget
-    pays."""
+    """Return the plans of all runs. The first half is not killed. Models are used in turn. One run in eight has less work than
+    its budget can pay."""
     made = []
     for number in range(runs):
         chance = random.Random(f"{seed} {number}")
         calls_worth = chance.uniform(*WORST_CALLS)
         share = 0.6 if chance.random() < 1 / 8 else chance.uniform(1.5, 2.5)
-        # The times are short, because open calls stay charged after a kill: later kills find less work left.
+        # The times are short, because open calls stay charged after a kill. So later kills find less work left.
         kills = [chance.uniform(0.0, LONGEST_BEFORE_KILL_S) for _ in range(chance.randint(1, 3))]
         made.append(
             Plan(
@@ -126,7 +126,7 @@ def plans(runs: int, seed: int) -> list[Plan]:
 
 
 def run(plan: Plan, provider: Simulated) -> Result:
-    """Run a plan: start, kill and restart until the run ends by itself."""
+    """Carry out a plan: start, kill and restart until the run ends by itself."""
     fields: Row = {"name": plan.name, "items": plan.calls, "sizes": SIZES}
     more = ("--budget", str(plan.budget_micros / 1e6), "--executor", "inline")
     killed = 0
@@ -145,13 +145,13 @@ def run(plan: Plan, provider: Simulated) -> Result:
 
 @contextmanager
 def results(all_plans: list[Plan], at_once: int = 2) -> Iterator[Iterator[Result]]:
-    """The results of the plans, against one provider."""
+    """Yield the results of the plans, against one provider."""
     with simulated_provider(*PROVIDER) as provider, ThreadPoolExecutor(at_once) as pool:
         yield pool.map(lambda plan: run(plan, provider), all_plans)
 
 
 def range_line(name: str, shares: list[float]) -> str:
-    """The minimum, median and maximum of some shares."""
+    """Return the minimum, median and maximum of some shares, as a line."""
     if not shares:
         return f"{name:34}{0:5}"
     numbers = (min(shares), statistics.median(shares), max(shares))
@@ -159,7 +159,7 @@ def range_line(name: str, shares: list[float]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=2, choices=(1, 2))

@@ -1,12 +1,14 @@
-"""How often `compare` reports that equal systems differ, and how many true differences it finds: Holm's correction and max-T.
+"""Measures how often `compare` reports that equal systems differ, and how many true differences it finds, with Holm's correction
+and with max-T.
 
     python tools/compare_errors.py --systems 5 25 78 --experiments 2000 500 200
 
-Scores are between 0 and 1. They vary by query (standard deviation 0.1, the same for all systems) and by system and query (0.1).
-In the null case all systems are equal; in the other, three fifths are equal and the others are up to 30 points better. Complete
-data have 18 queries in two haystacks. Data with gaps have 54 queries in six haystacks: every system lacks one query (1.9 %) at
-random, and the first, one of the equal ones, lacks the hardest half.
-Prints the table of docs/how-to/compare.md. Max-T is what `compare` does not use: single-step, with critical values from
+Scores are between 0 and 1. They vary by query (standard deviation 0.1, the same for all systems), and by system and query (0.1).
+In the null case, all systems are equal. In the other case, three fifths are equal and the others are up to 30 points better.
+Complete data have 18 queries in two haystacks. Data with gaps have 54 queries in six haystacks: every system lacks one random
+query (1.9 %), and the first of the equal systems lacks the hardest half.
+
+It prints the table of docs/how-to/compare.md. `compare` does not use max-T. Here, max-T is single-step, with critical values from
 random rotations (Langsrud, 2005) of the systems' residuals.
 """
 
@@ -26,7 +28,7 @@ EACH, NOISE, BETWEEN, DRAWS = 9, 0.1, 0.05, 1000
 
 @dataclass(frozen=True)
 class Design:
-    """A simulated table."""
+    """The design of a simulated table."""
 
     systems: int
     haystacks: int = 2
@@ -38,9 +40,12 @@ class Design:
 
 @dataclass(frozen=True)
 class Rates:
-    """The results of a design. Numbers of experiments in which some pair of equal systems differs, by Holm and by max-T. Shares
-    of the truly different pairs that each finds, of experiments in which every interval holds the truth, and of intervals that
-    do."""
+    """The results of a design.
+
+    `wrong`: experiments in which some pair of equal systems is reported as different, by Holm and by max-T. `found`: shares of
+    the truly different pairs that each method finds. `all_hold`: share of experiments in which every interval contains the truth.
+    `single`: share of intervals that do.
+    """
 
     wrong: tuple[int, int]
     found: tuple[float, float]
@@ -49,7 +54,7 @@ class Rates:
 
 
 def measure(design: Design, experiments: int) -> Rates:
-    """The rates over this many experiments."""
+    """Return the rates over this many experiments."""
     rng = np.random.default_rng([design.systems, design.haystacks, design.null, design.missing, design.skewed])
     haystacks = np.repeat(np.arange(design.haystacks), EACH)
     equal = design.systems if design.null else -(-3 * design.systems // 5)
@@ -60,8 +65,8 @@ def measure(design: Design, experiments: int) -> Rates:
     for _ in range(experiments):
         observed = draw_scores(design, truth, haystacks, rng)
         paired = Paired([f"h{one:03}" for one in haystacks], design.over)
-        told = paired.differences(observed, [*map(tuple, pairs)], most=1.0)
-        low, high, p, adjusted = told.select("low", "high", "p", "p_adjusted").fill_null(1.0).to_numpy().T
+        tested = paired.differences(observed, [*map(tuple, pairs)], most=1.0)
+        low, high, p, adjusted = tested.select("low", "high", "p", "p_adjusted").fill_null(1.0).to_numpy().T
         by_holm, complete = adjusted < LEVEL, ~observed.incomplete[pairs].any(axis=1)
         by_max_t = complete & (p < max_t(observed.values, haystacks, pairs[complete], rng))
         both = np.stack([by_holm, by_max_t])
@@ -89,7 +94,7 @@ def draw_scores(design: Design, truth: np.ndarray, haystacks: np.ndarray, rng: n
 
 
 def max_t(values: np.ndarray, haystacks: np.ndarray, pairs: np.ndarray, rng: np.random.Generator) -> float:
-    """The p-value below which a pair differs: in 95 % of draws of equal systems, no pair has a lower one."""
+    """Return the p-value below which a pair differs. In 95 % of draws of equal systems, no pair has a lower one."""
     within = np.equal.outer(haystacks, np.unique(haystacks)) / np.sqrt(EACH)
     residuals = values[:, pairs[:, 0]] - values[:, pairs[:, 1]]
     for own in within.T > 0:
@@ -104,7 +109,7 @@ def max_t(values: np.ndarray, haystacks: np.ndarray, pairs: np.ndarray, rng: np.
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--systems", type=int, nargs="+", default=[5, 25, 78])
     parser.add_argument("--experiments", type=int, nargs="+", default=[2000, 500, 200])
     arguments = parser.parse_args()

@@ -1,9 +1,9 @@
 """Compares the offline evaluators of information coverage with people's annotations: `python tools/coverage_evaluators.py DATA`.
 
-DATA is the folder of released data. Haystacks: for each pair of document and subtopic, whether a chunk of the document is needed
-is compared with the annotated insights. ODSum's meetings: abstracts are the references, and the gold documents are mixed with six
-others. The needed chunks should be in the gold documents (`precision`; `by_chance` is the share of all chunks that is in them),
-and all gold documents should be found.
+DATA is the folder of released data. For haystacks, each pair of document and subtopic is checked: is a chunk of the document
+needed exactly if the document has an annotated insight of the subtopic? For ODSum's meetings, abstracts are the references, and
+the gold documents are mixed with six others. The needed chunks should be in the gold documents, and all gold documents should be
+found. `precision` is the share of needed chunks that are in gold documents; `by_chance` is this share among all chunks.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def cut(text: str) -> list[str]:
 
 
 def needed(evaluator: Any, documents: Sequence[Sequence[str]], query: str, references: Sequence[str]) -> list[list[bool]]:
-    """The verdicts, document by document."""
+    """Return the verdicts, document by document."""
     passages = [one for document in documents for one in document]
-    told = iter(verdicts(evaluator.answer(Request("m", whole_question(passages, query, references)))))
-    return [[next(told) for _ in document] for document in documents]
+    answers = iter(verdicts(evaluator.answer(Request("m", whole_question(passages, query, references)))))
+    return [[next(answers) for _ in document] for document in documents]
 
 
 def of_haystack(path: Path, evaluator: Any) -> dict[str, Any]:

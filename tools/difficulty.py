@@ -3,21 +3,23 @@
     python tools/difficulty.py --json FILE                                                       # minutes
     python tools/difficulty.py --subtopics 9 --insights 7 --documents 100 --words 750 --seeds 2  # the paper's size
 
-Each value of a knob is set in haystacks of every domain and of seeds 1..N (a topic each), written by `offline/writer`, summarized
-by `offline/support` and judged by `offline/judge`, in this process. The other knobs keep their defaults. Only the documents per
-insight are fixed: by the domain's default they would fall as insights are added, and two knobs would change. The retriever `full`
-shows the whole haystack, so that only the haystack changes. `bm25` and `oracle` show the paper's share of it (15k tokens of 100
-documents of 750 words: a fifth of a token per word). With these two, citation recall falls when insights are in more documents
-than are shown, for any summarizer, and distractors displace relevant text. In the whole haystack, distractors replace filler and
-statements of other subtopics, which mislead as much. So distractors are judged by `oracle`, and the other knobs by the whole
-haystack.
+A knob is a field of `difficulty`. Each of its values is tried in haystacks of every domain and of seeds 1..N, one topic for each
+seed. `offline/writer` writes them, `offline/support` summarizes them, and `offline/judge` judges, all in this process. The other
+knobs keep their defaults. Only the documents per insight are fixed. By the domain's default they would decrease as insights are
+added, so that two knobs would change. The retriever `full` shows the whole haystack, so that only the haystack changes. `bm25`
+and `oracle` show the paper's share of it (15k tokens of 100 documents of 750 words: a fifth of a token per word). With these two,
+the citation recall of any summarizer falls if insights are in more documents than are shown, and distractors displace relevant
+text. In the whole haystack, distractors only replace filler and statements of other subtopics, which are as misleading. So the
+effect of distractors is judged with `oracle`, and that of other knobs with the whole haystack.
 
-For each value and retriever, it prints the scores in percent with their 95 % intervals, as `score` does, and `told`: the share of
-insights that the summaries state with every number and name. `told` uses the checks of documents, which distinguish the sides of
-a conflict, unlike `offline/judge`. For each knob and retriever, it prints Spearman's correlation of the joint score with the
-knob's value, over values and over all haystacks, and the change of the joint score from the first value to the last over the
-haystacks that both have, with its 95 % interval (bootstrap over haystacks). The exit code is 1 if that change is not certainly in
-the expected direction for the retriever by which the knob is judged.
+For each value and retriever, it prints the scores in percent with their 95 % intervals, as `score` does. It also prints `stated`,
+the share of insights that the summaries state with every number and name. `stated` uses the checks of documents, which, unlike
+`offline/judge`, distinguish the sides of a conflict.
+
+For each knob and retriever, it prints Spearman's correlation of the joint score with the knob's value, over values and over all
+haystacks. It also prints the change of the joint score from the first value to the last, over the haystacks that both have, with
+its 95 % interval (bootstrap over haystacks). The exit code is 1 if this change is not certainly in the expected direction, for
+the retriever with which the knob is judged.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Knob:
     values: tuple[int, ...]
     rises: bool
     retriever: str = WHOLE
-    """The retriever by which the knob is judged."""
+    """The retriever with which the knob is judged."""
 
 
 KNOBS = (
@@ -70,7 +72,7 @@ KNOBS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """The haystacks and contexts, for all knobs."""
+    """The haystacks and contexts of all knobs."""
 
     domains: tuple[str, ...] = ("conversation", "news")
     seeds: tuple[int, ...] = (1, 2)
@@ -83,24 +85,24 @@ class Setting:
 
     @property
     def token_budget(self) -> int:
-        """cl100k tokens of documents that a retriever shows."""
+        """Maximum cl100k tokens of documents that a retriever shows."""
         return self.documents * self.words // 5
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores at one value of a knob by one retriever, as fractions, pooled and by haystack; `told` has no interval."""
+    """The scores at one value of a knob with one retriever, as fractions, pooled and by haystack. `stated` has no interval."""
 
     retriever: str
     n_scored: int
     pooled: Mapping[str, float | None]
     ci: Mapping[str, tuple[float, float]]
     joint: Mapping[str, float]
-    """Name of a haystack -> its joint score."""
+    """Haystack name -> its joint score."""
 
 
 def measure(setting: Setting, **turned: int) -> dict[str, Scores]:
-    """Retriever -> the scores at this difficulty, over the haystacks that could be made. Raises RuntimeError if one is
+    """Return retriever -> the scores at this difficulty, over the haystacks that could be made. Raise RuntimeError if scores are
     missing."""
     difficulty = {**setting.difficulty, **turned}
     difficulty["least"] = min(LEAST, difficulty["documents_per_insight"])
@@ -121,7 +123,7 @@ def measure(setting: Setting, **turned: int) -> dict[str, Scores]:
 
 
 def scores_of(system: SystemScore, result: ScoreResult, whole: float) -> Scores:
-    """The scores of one system. Raises RuntimeError if they are missing."""
+    """Return the scores of one system. Raise RuntimeError if they are missing."""
     if system.n_scored != system.n_expected:
         raise RuntimeError(f"{system.n_scored} of {system.n_expected} insights were scored with {system.retriever}")
     joint = {
@@ -130,14 +132,14 @@ def scores_of(system: SystemScore, result: ScoreResult, whole: float) -> Scores:
         for one in systems
         if one.retriever == system.retriever
     }
-    pooled = {"told": whole, **{name: getattr(system, name) for name in FIGURES}}
+    pooled = {"stated": whole, **{name: getattr(system, name) for name in FIGURES}}
     return Scores(
         system.retriever, system.n_scored, pooled, {name: system.ci[name] for name in FIGURES if name in system.ci}, joint
     )
 
 
 def stated_shares(run: RunStore) -> dict[str, float]:
-    """Retriever -> share of the insights that a summary states with every number and name, checked as in documents."""
+    """Return retriever -> share of the insights that a summary states with every number and name, checked as in documents."""
     texts: dict[tuple[str, str], list[str]] = {}
     for row in run.table("insights").iter_rows(named=True):
         texts.setdefault((row["haystack_id"], row["subtopic_id"]), []).append(row["text"])
@@ -146,12 +148,13 @@ def stated_shares(run: RunStore) -> dict[str, float]:
         insights = texts[row["haystack_id"], row["subtopic_id"]]
         # Citations are not numbers of the insight.
         bullets = "\n".join(bullet.rsplit(" [", 1)[0] if bullet.endswith("]") else bullet for bullet in row["bullets"])
-        found.setdefault(row["retriever"], []).extend(verdict.found for verdict in Presence(insights).of(bullets))
+        found.setdefault(row["retriever"], []).extend(verdict.found for verdict in Presence(insights).find(bullets))
     return {retriever: sum(shares) / len(shares) for retriever, shares in found.items()}
 
 
 def make_haystack(setting: Setting, domain: str, seed: int, store: Store, difficulty: Mapping[str, int]) -> str:
-    """The entry of the haystack of one domain and seed; empty, with a line on stderr, if it could not be made.
+    """Return the entry of the haystack of one domain and seed. If it could not be made, return an empty string and print a line
+    on stderr.
 
     The seed's topic is the same in every domain and at every difficulty.
     """
@@ -167,15 +170,15 @@ def make_haystack(setting: Setting, domain: str, seed: int, store: Store, diffic
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The effect of a knob on the joint score by one retriever."""
+    """The effect of a knob on the joint score with one retriever."""
 
     retriever: str
     spearman_of_values: float | None
     spearman_of_haystacks: float | None
     change: float
-    """The change from the first value to the last: the mean over haystacks."""
+    """The change from the first value to the last, as the mean over haystacks."""
     change_ci: tuple[float, float] | None
-    """None for a single haystack, which has no spread."""
+    """None for a single haystack."""
 
     def holds(self, rises: bool) -> bool:
         """Whether the score certainly changes in the expected direction."""
@@ -185,7 +188,7 @@ class Trend:
 
 
 def trend(points: Mapping[int, Scores]) -> Trend:
-    """The trend over a knob's values, in their order."""
+    """Return the trend over a knob's values, in their order."""
     values, scores = list(points), list(points.values())
     pairs = [(value, joint) for value, score in points.items() for joint in score.joint.values()]
     changes = [scores[-1].joint[name] - joint for name, joint in scores[0].joint.items() if name in scores[-1].joint]
@@ -214,7 +217,7 @@ class Sweep:
         return self.trends[self.knob.retriever].holds(self.knob.rises)
 
     def to_json(self) -> dict[str, Any]:
-        """The results as JSON."""
+        """Return the results as JSON."""
         points = [{"value": value, **asdict(scores)} for by_value in self.points.values() for value, scores in by_value.items()]
         return {
             **asdict(self.knob),
@@ -225,7 +228,7 @@ class Sweep:
 
 
 def sweep(knob: Knob, setting: Setting, known: dict[str, dict[str, Scores]] | None = None) -> Sweep:
-    """Measure each value of a knob. `known`: scores by difficulty that were measured already; new ones are added."""
+    """Measure each value of a knob. `known`: scores by difficulty that have already been measured; new ones are added."""
     kept = {} if known is None else known
     points: dict[str, dict[int, Scores]] = {name: {} for name in setting.retrievers}
     for value in knob.values:
@@ -240,7 +243,7 @@ def sweep(knob: Knob, setting: Setting, known: dict[str, dict[str, Scores]] | No
 
 
 def knob_table(one: Sweep) -> str:
-    """The table of a knob, in Markdown."""
+    """Return the table of a knob, in Markdown."""
     heads = (
         "retriever",
         one.knob.name,
@@ -248,7 +251,7 @@ def knob_table(one: Sweep) -> str:
         "citation precision",
         "citation recall",
         "joint",
-        "told",
+        "stated",
         "haystacks",
         "insights",
     )
@@ -258,7 +261,7 @@ def knob_table(one: Sweep) -> str:
             cells = [
                 name,
                 str(value),
-                *(figure(scores, kind) for kind in (*FIGURES, "told")),
+                *(figure(scores, kind) for kind in (*FIGURES, "stated")),
                 str(len(scores.joint)),
                 str(scores.n_scored),
             ]
@@ -276,7 +279,7 @@ def knob_table(one: Sweep) -> str:
 
 
 def figure(scores: Scores, name: str) -> str:
-    """A score in percent, with its interval if there is one."""
+    """Return a score in percent, with its interval if there is one."""
     value, interval = scores.pooled[name], scores.ci.get(name)
     if value is None:
         return "-"
@@ -284,20 +287,20 @@ def figure(scores: Scores, name: str) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A correlation as text; a dash without one."""
+    """Return a correlation as text, or a dash if there is none."""
     return "-" if value is None else f"{value:+.2f}"
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--knobs", nargs="+", choices=[knob.name for knob in KNOBS], default=[knob.name for knob in KNOBS])
     parser.add_argument("--domains", nargs="+", choices=domain_names(), default=list(domain_names()))
-    parser.add_argument("--seeds", type=int, default=3, help="haystacks of each domain: seeds 1 to this")
+    parser.add_argument("--seeds", type=int, default=3, help="number of haystacks of each domain")
     parser.add_argument("--retrievers", nargs="+", default=list(Setting.retrievers))
     for name in ("subtopics", "insights", "documents", "words"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Setting, name))
-    parser.add_argument("--json", type=Path, help="a file that gets all figures")
+    parser.add_argument("--json", type=Path, help="the file for all figures")
     asked = parser.parse_args()
     shape = {name: getattr(asked, name) for name in ("subtopics", "insights", "documents", "words")}
     retrievers = tuple(dict.fromkeys([*(knob.retriever for knob in KNOBS if knob.name in asked.knobs), *asked.retrievers]))

@@ -1,4 +1,4 @@
-"""Measures what a store on S3 costs: requests, speed, a restart, and an outage. laws.py says what is printed.
+"""Measures the costs of a store on S3: requests, speed, a restart, and an outage. laws.py describes the output.
 
     python tools/far_stores.py puts    # requests to S3 a call and a cell, and their price for a million calls
     python tools/far_stores.py far     # the speed over a slow S3 against the disk's, at calls of 1 s and of 50 ms
@@ -20,11 +20,11 @@ from asking_runs import PATIENCE_S, Row, is_done, job
 from laws import READS, Commands, Fault, Found, add_executors, bucket, provider_of
 
 PUT_USD, GET_USD = 0.005e-3, 0.0004e-3
-"""S3's list prices of a request: PUT, POST and LIST; GET and HEAD."""
+"""S3's list prices per request: for PUT, POST and LIST; for GET and HEAD."""
 
 
 def puts(asked: argparse.Namespace) -> Found:
-    """The price of requests to S3: a fixed sum, and a price per call from the difference of two runs of different size."""
+    """Measure the price of requests to S3: a fixed sum, and a price per call, computed from two runs of different size."""
     found = Found()
     with provider_of(asked.latency) as provider, bucket(asked) as (new_store, proxy):
         for executor in asked.executor or ("inline", "ray"):
@@ -52,7 +52,7 @@ def puts(asked: argparse.Namespace) -> Found:
 
 
 def far(asked: argparse.Namespace) -> Found:
-    """Calls per second, by the provider's times, from the first call to the last."""
+    """Measure calls per second, by the provider's times, from the first call to the last."""
     found = Found()
     for latency in asked.latency or (1.0, 0.05):
         with provider_of(latency) as provider, bucket(asked) as (new_store, _):
@@ -73,7 +73,7 @@ def far(asked: argparse.Namespace) -> Found:
 
 
 def restart(asked: argparse.Namespace) -> Found:
-    """Seconds from the command to the first call of a resumed run, and to the end of a finished one."""
+    """Measure the seconds from the command to the first call of a resumed run, and to the end of a finished one."""
     found, an_item = Found(), 100
     whole = asked.answers // an_item
     sizes: Row = {"items": whole + asked.trials, "first": 0, "then": an_item}
@@ -81,7 +81,7 @@ def restart(asked: argparse.Namespace) -> Found:
     with provider_of(0.0) as provider, bucket(asked) as (new_store, _), job(provider, new_store(), limits=limits, **sizes) as one:
 
         def run(what: str, *more: str) -> float:
-            """Seconds to the first call, or to the end of a run without calls."""
+            """Return the seconds to the first call, or to the end of a run without calls."""
             provider.reset()
             began = time.time()
             code = one.finish(*more)
@@ -91,11 +91,11 @@ def restart(asked: argparse.Namespace) -> Found:
 
         run("begins", "--executor", "inline", "--limit", str(whole))
         for trial in range(1, asked.trials + 1):
-            # Each run has one more item.
+            # Each run has one more item than the one before.
             seconds = run("goes on", "--executor", asked.executor, "--limit", str(whole + trial))
-            found.law("a run that goes on makes its first call within 5 s", seconds <= 5)
+            found.law("a resumed run makes its first call within 5 s", seconds <= 5)
         seconds = run("is done", "--executor", asked.executor)
-        found.law("a run that is done takes at most 5 s, without a call", seconds <= 5 and not one.requests())
+        found.law("a finished run takes at most 5 s, without a call", seconds <= 5 and not one.requests())
         began = time.time()
         one.status()
         found.add(what="status", whole_s=time.time() - began)
@@ -103,7 +103,7 @@ def restart(asked: argparse.Namespace) -> Found:
 
 
 def outage(asked: argparse.Namespace) -> Found:
-    """Make S3 unreachable for a while."""
+    """Make S3 unreachable for a while, and measure the run."""
     found = Found()
     with provider_of(asked.latency) as provider, bucket() as (new_store, proxy):
         for executor in asked.executor or ("inline", "ray"):
@@ -130,7 +130,7 @@ def outage(asked: argparse.Namespace) -> Found:
 
 
 def _add_delays(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--put-ms", type=float, default=40.0, help="S3 takes so much longer to write")
+    one.add_argument("--put-ms", type=float, default=40.0, help="additional seconds of a write to S3")
     one.add_argument("--get-ms", type=float, default=15.0, help="and to read")
 
 
@@ -140,21 +140,21 @@ def commands() -> Commands:
     one = made.add("puts", puts)
     add_executors(one)
     _add_delays(one)
-    one.add_argument("--items", type=int, default=150, help="cells of seven calls each; a second run has three times as many")
+    one.add_argument("--items", type=int, default=150, help="cells, of seven calls each; a second run has three times as many")
     one = made.add("far", far, latency=False)
     add_executors(one)
     _add_delays(one)
-    one.add_argument("--latency", type=float, action="append", help="mean seconds of a call; 1 and 0.05 if left out")
-    one.add_argument("--seconds", type=float, default=20.0, help="about so long is a run, at full speed")
+    one.add_argument("--latency", type=float, action="append", help="mean seconds of a call; default 1 and 0.05")
+    one.add_argument("--seconds", type=float, default=20.0, help="approximate seconds of a run at full speed")
     one.add_argument("--trials", type=int, default=1)
     one = made.add("restart", restart)
     _add_delays(one)
     one.add_argument("--executor", choices=("inline", "ray"), default="inline")
-    one.add_argument("--answers", type=int, default=100_000, help="on S3, when the run goes on")
+    one.add_argument("--answers", type=int, default=100_000, help="number of answers on S3 when the run resumes")
     one.add_argument("--trials", type=int, default=2)
     one = made.add("outage", outage)
     add_executors(one)
-    one.add_argument("--seconds", type=float, default=30.0, help="of the run, without the outage")
+    one.add_argument("--seconds", type=float, default=30.0, help="seconds of the run, without the outage")
     one.add_argument("--out", type=float, default=60.0, help="seconds without S3")
     return made
 

@@ -1,11 +1,12 @@
-"""Runs whose drivers, workers and nodes are killed, some before or after a write, on disk and on S3.
+"""Runs a grid while its drivers, workers and nodes are killed, some before or after a write, on disk and on S3.
 
     python tools/faults.py --store s3 --drivers 100 --workers 50 --nodes 10 --steps 2
 
-Prints one JSON line: the kills, whether the tables equal those of an unkilled run by hash, lost or repeated rows, the calls that
-the provider served twice, and the calls that were open at the kills. A step is a kind of object that an unkilled run writes. For
-each step, a driver dies before and after one such write, in a separate store whose run is then finished; `steps` has the same
-figures for each.
+It prints one JSON line with the kills, the lost or repeated rows, the calls that the provider served twice, and the calls that
+were open at the kills. It also shows whether the tables have the same hashes as those of an undisturbed run.
+
+A step is a kind of object that an undisturbed run writes. For each step, a driver dies before and after one such write, in a
+separate store, and its run is then finished. `steps` has the same figures for each step.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ from s3_servers import S3Server, environment, serving
 from simulated_provider import KEY, Simulated, simulated_provider
 
 SETTLED_S = 2.5
-"""This long after a driver's SIGKILL, none of its requests is still on its way."""
+"""Seconds after a driver's SIGKILL at which none of its requests is in transit any more."""
 
 WRITES = ("PUT", "POST", "DELETE")
 NUMBERS = r"[0-9a-f]{6,}|[0-9]+"
 DURABLE_S = 0.5
-"""This long after its reply, an answer is durable."""
+"""Seconds from a reply until its answer is durable."""
 
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 TRIES = 3
 
 
 def spec_of(base: str, judges: int, at_once: int = 4) -> dict[str, Any]:
-    """About 220 calls per judge, all different, with the given number in flight, and 64 summaries."""
+    """Return a spec with 64 summaries and about 220 calls per judge. All calls differ, and `at_once` of them are in flight."""
     known = {"api_base": base, "api_key_env": "FAULTS_KEY", "price": PRICE}
     names = [f"openai/judge-{number:02}" for number in range(judges)]
     return {
@@ -64,7 +65,7 @@ def spec_of(base: str, judges: int, at_once: int = 4) -> dict[str, Any]:
 
 @dataclass
 class Tolls:
-    """The kills, and the calls that were open then: sent and not durable yet."""
+    """The kills, and the number of calls that were open at that time: sent and not yet durable."""
 
     drivers: int = 0
     workers: int = 0
@@ -86,7 +87,7 @@ class Stage:
     executor: str = "ray"
     tolls: Tolls = field(default_factory=Tolls)
     said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-    """The stderr of the last driver, in a file, since it may exceed a pipe."""
+    """The stderr of the last driver. It is a file, since it may exceed a pipe."""
 
     def driver(self) -> subprocess.Popen[bytes]:
         """Start a run in the background."""
@@ -99,11 +100,11 @@ class Stage:
         )
 
     def served(self) -> int:
-        """The number of calls that the provider has received."""
+        """Return the number of calls that the provider has received."""
         return int(self.provider.stats()["served"])
 
     def wait(self, process: subprocess.Popen[bytes], served: int) -> bool:
-        """Wait until the provider has served `n` calls; False if the run ends first."""
+        """Wait until the provider has served `n` calls. Return False if the run ends first."""
         while self.served() < served:
             if process.poll() is not None:
                 return False
@@ -111,12 +112,12 @@ class Stage:
         return True
 
     def note_open(self, at: float) -> None:
-        """Count the calls that were sent before this moment and whose answers may not be durable."""
+        """Count the calls that were sent before this time and whose answers may not be durable."""
         calls = self.provider.calls()
         self.tolls.open_calls += sum(call["time"] <= at and (not call["done"] or call["done"] > at - DURABLE_S) for call in calls)
 
     def kill_driver(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill the driver, and note the open and late calls."""
+        """Kill the driver, and record the open and late calls."""
         killed = time.time()
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -135,7 +136,7 @@ class Stage:
             self.tolls.workers += 1
 
     def kill_node(self) -> None:
-        """Kill a raylet and all processes of its node; a new node with another disk replaces it."""
+        """Kill a raylet and all processes of its node. A new node with another disk replaces it."""
         nodes = [node for node in self.cluster.worker_nodes if node is not self.cluster.head_node]
         self.note_open(time.time())
         self.cluster.remove_node(self.random.choice(nodes), allow_graceful=False)
@@ -161,15 +162,15 @@ class Stage:
         self.end(self.driver())
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the end of the run. Raises RuntimeError if it failed."""
+        """Wait for the end of the run. Raise RuntimeError if it failed."""
         if process.wait():
             self.said.seek(0)
             raise RuntimeError(f"the last run ended with {process.returncode}: {self.said.read().decode()[-2000:]}")
 
 
 def steps_of(proxy: FaultProxy) -> list[tuple[str, str]]:
-    """(method, regex of the key) of each kind of write, in order of first use. Keys that differ only in numbers and hashes are
-    one kind."""
+    """Return (method, regex of the key) of each kind of write, in order of first use. Keys that differ only in numbers and hashes
+    are of one kind."""
     kinds = dict.fromkeys(
         (seen.method, "#".join(map(re.escape, re.split(NUMBERS, seen.key.partition("/")[2]))))
         for seen in proxy.requests
@@ -192,7 +193,7 @@ def add_node(cluster: Any) -> None:
 
 @contextlib.contextmanager
 def cluster_of(nodes: int) -> Iterator[Any]:
-    """A cluster of a head without CPUs for cells, and nodes."""
+    """Yield a cluster: a head that has no CPUs for cells, and `nodes` further nodes."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -206,7 +207,7 @@ def cluster_of(nodes: int) -> Iterator[Any]:
 
 
 def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
-    """Kill the given numbers of processes, spread over the run, until the run is done or all kills are done."""
+    """Kill the given numbers of processes, spread over the run, until the run is done or all kills are made."""
     left = {"driver": kills.drivers, "worker": kills.workers, "node": kills.nodes if stage.cluster else 0}
     apart = max(2, calls // (2 + max(1, sum(left.values()))))
     process = stage.driver()
@@ -228,7 +229,7 @@ def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
 
 
 def play_steps(provider: Simulated, spec: Path, server: S3Server, proxy: FaultProxy, times: int) -> dict[str, dict[str, Any]]:
-    """Step -> the report of a run whose driver died there."""
+    """Return step -> the report of a run whose driver died at this step."""
 
     def new() -> Stage:
         provider.reset()
@@ -247,7 +248,7 @@ def play_steps(provider: Simulated, spec: Path, server: S3Server, proxy: FaultPr
 
 
 def report_of(stage: Stage, clean: dict[str, Any]) -> dict[str, Any]:
-    """The figures of a run, compared with the tables of an undisturbed run."""
+    """Return the figures of a run, compared with the tables of an undisturbed run."""
     before, distinct = stage.served(), stage.provider.stats()["prompts"]
     again = summhay("run", stage.spec, "--store", stage.store, "--executor", "inline")
     tables = summhay("status", again["run"], "--store", stage.store)["tables"]
@@ -269,14 +270,14 @@ def report_of(stage: Stage, clean: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=("disk", "s3"), default="disk")
     parser.add_argument("--drivers", type=int, default=20)
     parser.add_argument("--workers", type=int, default=10)
-    parser.add_argument("--nodes", type=int, default=0, help="kill so many nodes of a cluster of three beside its head")
-    parser.add_argument("--steps", type=int, default=0, help="die so often before and after each kind of write (S3)")
+    parser.add_argument("--nodes", type=int, default=0, help="number of nodes to kill, in a cluster of three and a head")
+    parser.add_argument("--steps", type=int, default=0, help="number of times to die before and after each kind of write (S3)")
     parser.add_argument("--judges", type=int, default=8)
-    parser.add_argument("--minutes", type=float, default=1e6, help="no more kills after so many; what was killed is told")
+    parser.add_argument("--minutes", type=float, default=1e6, help="maximum number of kills")
     parser.add_argument("--latency", default="0.5")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()

@@ -2,7 +2,7 @@
 
     python tools/fit_judge.py judge_annotations.json [--out offline_judge.json] [--released topic_*.json]
 
-Other judges, blends and cascades are measured beside it by `summhay judge-bench FILE --held-out`.
+`summhay judge-bench FILE --held-out` measures other judges, blends and cascades in the same way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Ratings = Sequence[Sequence[Rated]]
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """One judgment of an insight in a summary, by a person or a stored judge."""
+    """A judgment of an insight in a summary, by a person or a stored judge."""
 
     topic: str
     insight: str
@@ -53,8 +53,8 @@ class Annotated:
 
 
 def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]) -> tuple[str, dict[str, float | None]]:
-    """The report's text, and the figures for the fitted file. `ratings`: those of insights judged together, then those judged
-    alone."""
+    """Return the report's text, and the figures for the fitted file. `ratings`: those of insights judged together, then those
+    judged alone."""
     together, alone = (verdicts(rows) for rows in ratings.values())
     width = max(map(len, ratings))
     lines = [
@@ -66,7 +66,7 @@ def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]
 
 
 def verdicts(ratings: Ratings) -> list[list[Verdict]]:
-    """Ratings converted to verdicts."""
+    """Convert ratings to verdicts."""
     return [[rating.verdict for rating in row] for row in ratings]
 
 
@@ -129,7 +129,7 @@ def _interval(interval: tuple[float, float] | None) -> str:
 
 
 def fitted_json(parameters: Parameters, measured: Sequence[Measured], figures: dict[str, float | None]) -> str:
-    """The text of `offline_judge.json`."""
+    """Return the text of `offline_judge.json`."""
     topics, insights = len({judged.summary.topic for judged in measured}), sum(len(judged.alone) for judged in measured)
     content: dict[str, Any] = {
         "about": "fitted by summhay_ray/judge/fit.py on people's judgments of "
@@ -148,7 +148,7 @@ def _entry(coefficients: Coefficients, names: Sequence[str]) -> dict[str, Any]:
 
 
 def load_released(path: Path) -> list[Annotated]:
-    """The judgments stored in a released haystack (GPT-4o's, `eval_summaries`), in the form of people's."""
+    """Read the judgments stored in a released haystack (GPT-4o's, `eval_summaries`), in the form of people's."""
     haystack = json.loads(path.read_bytes())
     pairs = []
     for subtopic in haystack["subtopics"]:
@@ -163,7 +163,7 @@ def load_released(path: Path) -> list[Annotated]:
 
 
 def _against(path: Path) -> str:
-    """The shipped judge's agreement with the judgments in a released haystack, and its time."""
+    """Return the shipped judge's agreement with the judgments in a released haystack, and its time."""
     pairs = load_released(path)
     start = time.perf_counter()
     ratings: list[Rated] = []
@@ -177,11 +177,11 @@ def _against(path: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print held-out figures; write the fitted JSON if `--out` names a file."""
-    parser = argparse.ArgumentParser(description="Fits offline/judge to people.")
+    """Print held-out figures. If `--out` names a file, write the fitted JSON."""
+    parser = argparse.ArgumentParser(description="Fits offline/judge to people's judgments.")
     parser.add_argument("annotations", type=Path, metavar="ANNOTATIONS.json", help="people's judgments, as SummHay released them")
-    parser.add_argument("--out", type=Path, help="where to write the fitted JSON (judge/offline_judge.json is what ships)")
-    parser.add_argument("--released", type=Path, nargs="*", default=[], help="released haystacks: agreement with their judgments")
+    parser.add_argument("--out", type=Path, help="the file for the fitted JSON (the shipped one is judge/offline_judge.json)")
+    parser.add_argument("--released", type=Path, nargs="*", default=[], help="released haystacks to compare the judge with")
     options = parser.parse_args(arguments)
     try:
         measured = measure(load_summaries(options.annotations))

@@ -3,8 +3,9 @@
     python tools/fit_support.py claims.jsonl [--out lexical_model.json]
 
 Each line has a `claim`, its `references` (texts), a label and a source, as `summhay judge-bench` reads them. The shipped model is
-fitted to 578 claims of AttributionBench's development set (Li et al. 2024: AttributedQA, ExpertQA, LFQA, Stanford-GenSearch). Of
-these claims nothing but seven numbers is stored. Both kinds of label count the same in the fit, so that 0.5 decides.
+fitted to 578 claims of AttributionBench's development set (Li et al. 2024: AttributedQA, ExpertQA, LFQA, Stanford-GenSearch). It
+consists of seven numbers; the claims are not stored. Both kinds of label have the same weight in the fit, so that 0.5 is the
+threshold.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ HALVES = 20
 
 
 def fit(values: Floats, labels: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
-    """The weights and the intercept of the penalized maximum-likelihood fit; both kinds of label have the same total weight."""
+    """Return the weights and the intercept of the penalized maximum-likelihood fit. Both kinds of label have the same total
+    weight."""
     mean, spread = values.mean(axis=0), np.maximum(values.std(axis=0), 1e-9)
     scaled, signs = (values - mean) / spread, np.where(labels, 1.0, -1.0)
     shares = np.where(labels, 0.5 / labels.mean(), 0.5 / (1 - labels.mean()))
@@ -47,13 +49,13 @@ def fit(values: Floats, labels: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
 
 
 def predict(model: tuple[Floats, float], claims: Sequence[Floats]) -> Floats:
-    """The value of each claim: the largest value of its references."""
+    """Return the value of each claim, which is the largest value of its references."""
     weights, intercept = model
     return np.array([(1 / (1 + np.exp(-(one @ weights + intercept)))).max() for one in claims])
 
 
 def figures(values: Floats, labels: npt.NDArray[np.bool_]) -> str:
-    """AUC, balanced accuracy at 0.5, and the share of claims with a value of at least 0.5."""
+    """Return AUC, balanced accuracy at 0.5, and the share of claims with a value of at least 0.5, as text."""
     scores = binary_scores(values.tolist(), labels.tolist())
     return (
         f"AUC {scores.auc:.3f}  balanced accuracy {scores.balanced_accuracy:.3f}  called supported {scores.called_positive:.2f}"
@@ -66,18 +68,18 @@ def write(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the figures of fits to other sources and to other halves, and writes the fit to all claims."""
+    """Print the figures of fits to other sources and to other halves, and write the fit to all claims."""
     parser = argparse.ArgumentParser(description="Fits the free support judge's model for a few documents.")
     parser.add_argument("claims", type=Path, metavar="CLAIMS.jsonl")
     parser.add_argument(
-        "--out", type=Path, help="where to write the fit (summhay_ray/citations/lexical_model.json is what ships)"
+        "--out", type=Path, help="the file for the fit (the shipped one is summhay_ray/citations/lexical_model.json)"
     )
     options = parser.parse_args(arguments)
     rows = [json.loads(line) for line in options.claims.read_text(encoding="utf-8").splitlines() if line.strip()]
     pairs = read_claim_labels(options.claims)
     sources, labels = np.array([source for source, _ in pairs]), np.array([label for _, label in pairs])
     claims = [np.array(SupportIndex(row["references"]).features_of_few(row["claim"])) for row in rows]
-    # The fit uses the reference that shares most words with the claim.
+    # The fit uses the reference that shares the most words with the claim.
     best = np.array([one[one[:, 0].argmax()] for one in claims])
 
     def held_out(taken: npt.NDArray[np.bool_]) -> Floats:

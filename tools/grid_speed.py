@@ -5,12 +5,13 @@
     python tools/grid_speed.py --data shared/data/summhay --what rejudge --in-flight 128
     python tools/grid_speed.py --data shared/data/summhay --executor inline --rounds 1
 
-A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and eight models whose summaries differ, so that
-each is judged by calls of its own, 50 ms a call, 64 + 64 in flight; and the release's own summaries judged anew, one call an
-insight, 64 in flight (`--in-flight`). The speed is that from the first call to the last, as the provider saw them, and the
-bare loop's is the same: aiohttp with as many calls to each model, as many in flight, prompts as long and repeated as often
-(the provider counts the tokens of each once), which tokenizes, logs and keeps nothing. What is before the first call is told
-apart.
+The grid has two released haystacks, six retrievers with contexts of 4,000 tokens and eight models. The models' summaries differ,
+so that each is judged by separate calls. A call takes 50 ms, and 64 + 64 are in flight. The re-judging judges the release's own
+summaries again, with one call per insight and 64 in flight (`--in-flight`).
+
+The speed is measured by the provider, from the first call to the last. The bare loop uses aiohttp, with the same number of calls
+to each model and in flight. Its prompts have the same length and are repeated as often, since the provider counts the tokens of
+each prompt once. It does not tokenize, log or store anything. The time before the first call is reported separately.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ asyncio.run(main())
 """
 MODELS = [f"openai/writes-{number}" for number in range(8)]
 SUMMARY_SIZE, JUDGE_SIZE = 19_000, 1_500
-"""Characters of a prompt, on average."""
+"""Mean length of a prompt, in characters."""
 
 
 def spec_of(folder: Path, data: Path, provider: Simulated) -> Path:
@@ -72,7 +73,7 @@ def spec_of(folder: Path, data: Path, provider: Simulated) -> Path:
 
 
 def run_timed(provider: Simulated, command: list[str]) -> dict[str, float]:
-    """Run a command. Returns, from the provider's books, the calls, the calls per second, and the seconds before the first
+    """Run a command. Return, from the provider's books, the calls, the calls per second, and the seconds before the first
     call."""
     provider.reset()
     began = time.time()
@@ -86,14 +87,14 @@ def run_timed(provider: Simulated, command: list[str]) -> dict[str, float]:
 
 
 def bare_loops(provider: Simulated, *loops: tuple[str, int, int, int, int]) -> dict[str, float]:
-    """The speed of concurrent bare loops: (model, calls, characters of a prompt, calls in flight, repeats of a prompt) of
-    each."""
+    """Return the speed of concurrent bare loops. Each is (model, calls, characters of a prompt, calls in flight, repeats of a
+    prompt)."""
     return run_timed(provider, [sys.executable, "-c", BARE.replace("KEY", KEY), provider.base, json.dumps(loops)])
 
 
-def measure_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]) -> tuple[dict[str, float], ...]:
-    """The speed of the grid and of the bare loops."""
-    ours = run_timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *told])
+def measure_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, extra: list[str]) -> tuple[dict[str, float], ...]:
+    """Return the speed of the grid and of the bare loops."""
+    ours = run_timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *extra])
     served = Counter(call["model"] for call in provider.calls())
     judged = served.pop("judges")
     loops = ("writes", served.total(), SUMMARY_SIZE, 64, len(MODELS)), ("judges", judged, JUDGE_SIZE, 64, 1)
@@ -101,15 +102,15 @@ def measure_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, t
 
 
 def measure_rejudge(
-    folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]
+    folder: Path, asked: argparse.Namespace, provider: Simulated, extra: list[str]
 ) -> tuple[dict[str, float], ...]:
-    """The speed of the re-judging and of the bare loop."""
+    """Return the speed of the re-judging and of the bare loop."""
     files = [str(asked.data / f"topic_news{number}.json") for number in (1, 2)]
-    imported = subprocess.run([str(SUMMHAY), "import", *files, *told[:2], "--json"], capture_output=True, check=True)
+    imported = subprocess.run([str(SUMMHAY), "import", *files, *extra[:2], "--json"], capture_output=True, check=True)
     run = json.loads(imported.stdout)["run"]
     judge = {"model": "openai/again", "api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0, "max_tokens": 100}
     spec = write_spec(folder, {"judges": [judge], "limits": {"openai/again": {"concurrency": asked.in_flight}}})
-    ours = run_timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(spec), *told])
+    ours = run_timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(spec), *extra])
     return ours, bare_loops(provider, ("again", int(ours["calls"]), JUDGE_SIZE, asked.in_flight, 1))
 
 

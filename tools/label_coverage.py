@@ -1,13 +1,18 @@
-"""Measures how often intervals corrected by people's labels hold the truth, and how wide they are compared with labels alone.
+"""Measures how often intervals contain the truth after correction by people's labels. It also compares their widths with those of
+labels alone.
 
     python tools/label_coverage.py [EXPERIMENTS]
 
 Each experiment draws a run's judgments (200 for each system), people's labels of all of them as the truth, and a sheet, as
-`summhay label` does. Judges: `good` and `free` agree with people as GPT-4o and the free judge do (correlation 0.73 and 0.80; the
-free one also gives values and uncertainties); `noise` does not agree with them; `flatters` is `good`, but finds a quarter more
-insights of the first system covered. Levels: systems of any quality, near the floor (people find 3 % covered), or near the
-ceiling (97 %). For each system with ten labels: the interval of its mean coverage for the judgments at hand, and Student's
-interval of the labels alone; `pooled`: the interval of the mean of all systems.
+`summhay label` does.
+
+The judges `good` and `free` agree with people like GPT-4o and the free judge (correlation 0.73 and 0.80; the free one also gives
+values and uncertainties). `noise` does not agree with people. `flatters` is like `good`, but labels a quarter more insights of
+the first system as covered. The levels are systems of any quality, systems near the floor (people label 3 % as covered), and
+systems near the ceiling (97 %).
+
+For each system with ten labels, the interval of its mean coverage over the given judgments is compared with Student's interval of
+the labels alone. `pooled` is the interval of the mean of all systems.
 """
 
 from __future__ import annotations
@@ -19,18 +24,18 @@ import numpy as np
 import polars as pl
 import scipy
 
-from summhay_ray.benchmarks.summhay.results.labels import chances_of, drawn
+from summhay_ray.benchmarks.summhay.results.labels import chances_of, draw_systematically
 from summhay_ray.metrics import FEWEST, LabelledScore, corrected_mean
 
 ITEMS, TIMES = 200, 1000
 LABELS = np.array([0.0, 0.5, 1.0])
 LEVELS = {"any": (-0.8, 0.8), "floor": (-2.0, -1.7), "ceiling": (2.4, 2.7)}
-"""Level -> the range of the systems' mean merit."""
+"""Level -> range of the systems' mean quality."""
 SPREAD = {"good": 0.75, "free": 0.55, "noise": 50.0, "flatters": 0.75}
 
 
 def population(judge: str, systems: int, rng: np.random.Generator, level: str = "any") -> pl.DataFrame:
-    """A row for each judgment: system, people's coverage, the judge's label, its value and its uncertainty."""
+    """Return a row for each judgment: system, people's coverage, the judge's label, its value and its uncertainty."""
     frames = []
     for system in range(systems):
         merit = rng.normal(rng.uniform(*LEVELS[level]), 1.0, ITEMS)
@@ -46,14 +51,14 @@ def population(judge: str, systems: int, rng: np.random.Generator, level: str = 
 
 
 Row = tuple[float, float, float, float]
-"""Whether an interval holds the truth, and its half-width; and the same for the labels alone."""
+"""Whether an interval contains the truth, and its half-width; then the same for the labels alone."""
 
 
 def experiment(judge: str, systems: int, n: int, rng: np.random.Generator, level: str = "any") -> tuple[list[Row], list[Row]]:
-    """A row for each system with enough labels, and one for the mean of all systems."""
+    """Return a row for each system with enough labels, and one for the mean of all systems."""
     items = population(judge, systems, rng, level)
     chances = chances_of(items, n)
-    sheet = items.with_columns(chance=pl.Series(chances))[drawn(chances, random.Random(int(rng.integers(2**31))))]
+    sheet = items.with_columns(chance=pl.Series(chances))[draw_systematically(chances, random.Random(int(rng.integers(2**31))))]
     own = [items["system"].unique().sort().to_list(), []]
     found: list[list[Row]] = [[], []]
     for rows, names in zip(found, ([[name] for name in own[0]], [own[0]]), strict=True):
@@ -71,7 +76,8 @@ def experiment(judge: str, systems: int, n: int, rng: np.random.Generator, level
 
 
 def measure(judge: str, systems: int, n: int, level: str, times: int) -> list[np.ndarray]:
-    """The means of each system's row, and of the row of all systems, over the experiments; empty without one."""
+    """Return the means of each system's row, and of the row of all systems, over the experiments. A mean without rows is
+    empty."""
     rng = np.random.default_rng(7)
     found = [experiment(judge, systems, n, rng, level) for _ in range(max(1, times // systems))]
     return [np.array([row for one in found for row in one[which]], dtype=float) for which in (0, 1)]

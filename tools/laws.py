@@ -1,9 +1,9 @@
-"""What the measurements of laws share: their rows and verdicts, a provider, a bucket behind a proxy, and their command line.
+"""The shared parts of scripts that measure laws: rows and verdicts, a provider, a bucket behind a proxy, and the command line.
 
-Each prints a table, then one line per law: `held` or `BROKEN`; the exit code is 1 if one is broken. Nothing of the package is
-imported, so the same commands measure any version of it. Money is in dollars. `bill` is the provider's; `books` is the sum of
-spent, reserved and uncertain in `status --json`. `served` counts calls that the provider billed, `twice` those for a prompt that
-it had billed before. Rows are printed on stderr as JSON during the measurement.
+Each script prints a table, then one line per law: `held` or `BROKEN`. The exit code is 1 if a law is broken. The scripts import
+nothing of the package, so they can measure any version of it. Money is in dollars. `bill` is the provider's bill; `books` is the
+sum of spent, reserved and uncertain in `status --json`. `served` counts calls that the provider billed, and `twice` those whose
+prompt it had billed before. Rows are printed on stderr as JSON during the measurement.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Found:
     laws: dict[str, bool] = field(default_factory=dict)
 
     def add(self, **row: Any) -> None:
-        """Add a row of the table, and print it at once: the next one may take minutes."""
+        """Add a row of the table, and print it immediately, since the next one may take minutes."""
         self.rows.append(row)
         print(json.dumps(row), file=sys.stderr, flush=True)
 
     def law(self, name: str, held: bool) -> None:
-        """Record whether a law held; once broken, it stays broken."""
+        """Record whether a law held. A broken law stays broken."""
         self.laws[name] = self.laws.get(name, True) and held
 
-    def tell(self) -> int:
+    def print_found(self) -> int:
         """Print everything, and return the exit code."""
         heads = list(dict.fromkeys(name for row in self.rows for name in row))
         cells = [heads, *([_cell(row.get(name, "")) for name in heads] for row in self.rows)]
@@ -63,7 +63,7 @@ def _cell(value: Any) -> str:
 
 @contextlib.contextmanager
 def provider_of(latency_s: float) -> Iterator[Simulated]:
-    """A provider whose latency varies by half, without discounts."""
+    """Yield a provider without discounts, whose latency varies by half."""
     spread = ("--latency-spread", "0.5") if latency_s else ()
     with simulated_provider("--answers", "short", "--cache-lifetime", "0", "--latency", str(latency_s), *spread) as provider:
         yield provider
@@ -71,7 +71,8 @@ def provider_of(latency_s: float) -> Iterator[Simulated]:
 
 @contextlib.contextmanager
 def bucket(delays: argparse.Namespace | None = None) -> Iterator[tuple[Callable[[], str], FaultProxy]]:
-    """A function that gives a new store on an S3 server, behind a proxy that counts requests and may delay them."""
+    """Yield a function that returns a new store on an S3 server, and the proxy before it, which counts requests and may delay
+    them."""
     with serving("moto") as server, FaultProxy(server.url) as proxy:
         if delays is not None:
             for method in ("GET", "HEAD", "PUT", "POST", "DELETE"):
@@ -81,7 +82,7 @@ def bucket(delays: argparse.Namespace | None = None) -> Iterator[tuple[Callable[
 
 
 class Commands:
-    """The subcommands of a script, each of which measures one law."""
+    """The subcommands of a script. Each of them measures one law."""
 
     def __init__(self, description: str | None) -> None:
         self.parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -90,26 +91,26 @@ class Commands:
     def add(
         self, name: str, does: Callable[[argparse.Namespace], Found], in_flight: int = 64, latency: bool = True
     ) -> argparse.ArgumentParser:
-        """Add a subcommand. `latency`: with an option for the provider's latency."""
+        """Add a subcommand. `latency`: whether it has an option for the provider's latency."""
         formatter = argparse.ArgumentDefaultsHelpFormatter
         one: argparse.ArgumentParser = self._added.add_parser(name, description=does.__doc__, formatter_class=formatter)
         one.set_defaults(does=does)
-        one.add_argument("--in-flight", type=int, default=in_flight, help="the model's limit of calls at once")
+        one.add_argument("--in-flight", type=int, default=in_flight, help="the model's limit of concurrent calls")
         if latency:
-            one.add_argument("--latency", type=float, default=1.0, help="mean seconds of a call, spread by half")
+            one.add_argument("--latency", type=float, default=1.0, help="mean seconds of a call, which vary by half")
         return one
 
     def run(self) -> int:
-        """Measure what the command line asks for. Returns the exit code."""
+        """Measure what the command line asks for. Return the exit code."""
         asked = self.parser.parse_args()
         quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "OMP_NUM_THREADS": "1"}
         os.environ.update({**environment(), **quiet})
         began = time.monotonic()
-        code = int(asked.does(asked).tell())
+        code = int(asked.does(asked).print_found())
         print(f"{asked.law}: {time.monotonic() - began:.0f} s")
         return code
 
 
 def add_executors(one: argparse.ArgumentParser) -> None:
     """Add an option for the executors to measure."""
-    one.add_argument("--executor", choices=("inline", "ray"), action="append", help="both if left out")
+    one.add_argument("--executor", choices=("inline", "ray"), action="append", help="default: both")

@@ -1,16 +1,16 @@
-"""Measures the CPU time of the ledger's logic per call, without Ray and network: many workers, of which one sends a message at a
+"""Measures the CPU time of the ledger's logic per call, without Ray and network, for many workers that send messages one at a
 time.
 
     python tools/ledger_speed.py --workers 4 1000 --calls 20000
 
 Every worker has calls waiting. A message settles the worker's ended calls and claims as many new ones, as a worker's client does.
-A money record becomes durable some messages after it is due, as over object storage. For each number of workers and each case, a
-JSON line: microseconds of CPU per call, and bytecodes per call (`--steps`), which do not depend on the machine.
+A money record becomes durable some messages after it is due, as with object storage. For each number of workers and each case, it
+prints a JSON line: microseconds of CPU per call, and bytecodes per call (`--steps`), which do not depend on the machine.
 
 - `slots`: the model's concurrency is the limit, and the budget is far away.
 - `money`: nearly every call must wait for a money record.
-- `rate`: the limit of requests per minute is used up, so that all wait for their time.
-- `end`: the budget is nearly used up: calls wait for those in flight to release their reservations.
+- `rate`: the limit of requests per minute is used up, so all calls wait for their time.
+- `end`: the budget is nearly used up, so calls wait until those in flight release their reservations.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from summhay_ray.store import LocalFiles, Location, LogIndex, MoneyRecord
 WORST = 1000
 """Micro-dollars reserved for a call."""
 PAID = 500
-"""Micro-dollars that a call costs."""
+"""Cost of a call, in micro-dollars."""
 CONCURRENCY = 64
 WAITING = 2
-"""Calls that each worker has waiting."""
+"""Number of calls that each worker has waiting."""
 RECORD_AFTER = 8
-"""A money record is durable after this many further messages."""
+"""Number of further messages after which a money record is durable."""
 HERE = Location("answers/w.jsonl", 0, 1)
 CASES = ("slots", "money", "rate", "end")
 
 
 @dataclass
 class Rehearsal:
-    """A ledger and its workers; time is a number."""
+    """A ledger and its workers. Time is simulated."""
 
     case: str
     workers: int
     calls: int
-    """Calls to be settled."""
+    """Number of calls to settle."""
     now: float = 0.0
     settled: int = 0
     _n_claims: int = 0
@@ -67,13 +67,13 @@ class Rehearsal:
             self._say(worker, [], WAITING)
 
     def step(self) -> None:
-        """The worker whose call is oldest settles it and claims another one. Without a call in flight, time passes."""
+        """Let the worker with the oldest call settle it and claim another one. If no call is in flight, let time pass."""
         self.now += 0.001 if self.case != "rate" else 0.005
         if not self._flying:
             self._say(self.settled % self.workers, [], 0)
             return
         worker, key = self._flying.popleft()
-        # Let each worker give a sign of life in time.
+        # Let each worker send a heartbeat in time.
         self.ledger.beat(f"w{self.settled % self.workers}", self.now)
         self.settled += 1
         self._say(worker, [Settlement(key, "m", PAID, HERE, 10, 10)], 1)
@@ -85,7 +85,7 @@ class Rehearsal:
         name, ledger = f"w{worker}", self.ledger
         ledger.take(name, WorkerMessage(claims, settlements), self.now)
         self._collect(worker)
-        # The service wakes every worker with news, and each of them listens.
+        # The service wakes every worker that has news, and each of them listens.
         for other in list(ledger.touched):
             self._collect(int(other[1:]))
         if self._record is None and (record := ledger.account.record_due(self.now)) is not None:
@@ -104,7 +104,7 @@ class Rehearsal:
 
 
 def microseconds(case: str, workers: int, calls: int) -> float:
-    """CPU time per settled call."""
+    """Return the CPU time per settled call."""
     rehearsal = Rehearsal(case, workers, calls)
     began = time.process_time()
     _run(rehearsal, calls)
@@ -112,7 +112,7 @@ def microseconds(case: str, workers: int, calls: int) -> float:
 
 
 def bytecodes(case: str, workers: int, calls: int) -> float:
-    """Python bytecodes per settled call in the ledger's logic and in the package's modules below it."""
+    """Return the Python bytecodes per settled call in the ledger's logic and in the package's modules below it."""
     rehearsal, n = Rehearsal(case, workers, 1_000_000), 0
 
     def count(frame: FrameType, event: str, _: Any) -> Any:

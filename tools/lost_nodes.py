@@ -1,5 +1,5 @@
-"""Measures the laws of money and answers from outside when processes die or stall: by the command line, the simulated provider's
-books, and a proxy in front of S3. laws.py says what is printed.
+"""Measures the laws of money and answers when processes die or stall. It uses only the command line, the simulated provider's
+books, and a proxy before S3. laws.py describes the output.
 
     python tools/lost_nodes.py nodes   # of three Ray nodes over S3 one is killed and its folders deleted, 10 times
     python tools/lost_nodes.py cluster # the whole cluster, driver too, 3 times; the job is submitted again
@@ -38,7 +38,7 @@ TAIL_S = 12.0
 
 
 class Nodes:
-    """Real Ray nodes, each with its own folders for everything on its disk; the first is the head."""
+    """Real Ray nodes, each with its own folders for everything on its disk. The first node is the head."""
 
     def __init__(self, n: int, variables: Mapping[str, str]) -> None:
         from ray.cluster_utils import Cluster
@@ -87,7 +87,7 @@ class Nodes:
 
 
 def own_folders(folder: Path) -> dict[str, str]:
-    """The folders of a node's disk, as environment variables."""
+    """Return the folders of a node's disk, as environment variables."""
     names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "SUMMHAY_SPOOL")
     return {name: str(folder) for name in names}
 
@@ -103,7 +103,7 @@ def nodes_of(n: int, one: Job) -> Iterator[Nodes]:
 
 
 def undisturbed_usd(**fields: Any) -> float:
-    """The budget that an undisturbed run needs: its bill, and room for the worst case of its last call."""
+    """Return the budget that an undisturbed run needs: its bill, plus the worst case of its last call."""
     with provider_of(0.0) as provider, job(provider, **fields) as quiet:
         if code := quiet.finish("--executor", "inline"):
             raise RuntimeError(f"the undisturbed run ended with {code}")
@@ -111,7 +111,7 @@ def undisturbed_usd(**fields: Any) -> float:
 
 
 def lose_nodes(asked: argparse.Namespace, everything: bool) -> Found:
-    """Kill a node, or the whole cluster with the driver, in the middle; delete its folders, and restart the run."""
+    """Kill a node, or the whole cluster with the driver, in the middle of the run. Delete its folders, and restart the run."""
     found = Found()
     fields = {"items": asked.items, "first": 1, "then": 6, "workers": asked.nodes}
     need = undisturbed_usd(**fields)
@@ -126,7 +126,7 @@ def lose_nodes(asked: argparse.Namespace, everything: bool) -> Found:
         doubt = risk * one.worst_usd
         found.add(trial=trial, **row, in_flight=in_flight, doubt_at_most=doubt, budget=need + doubt, exits=" ".join(codes))
         n = asked.in_flight
-        found.law("calls were in flight when it happened, else nothing was measured", in_flight > 0)
+        found.law("calls were in flight when it happened (otherwise nothing was measured)", in_flight > 0)
         found.law(f"books - bill <= the worst case of {n} calls", row["books"] - row["bill"] <= n * one.worst_usd + 1e-6)
         found.law("bill <= books <= budget", row["bill"] <= row["books"] + 1e-6 and row["books"] <= need + doubt + 1e-6)
         found.law(f"all cells done within an undisturbed run's budget plus {risk} worst cases", is_done(row))
@@ -136,7 +136,7 @@ def lose_nodes(asked: argparse.Namespace, everything: bool) -> Found:
 
 
 def driver(asked: argparse.Namespace) -> Found:
-    """Kill the driver in the middle and restart it, while its nodes stay; then release the uncertain money."""
+    """Kill the driver in the middle of the run and restart it, while its nodes keep running. Then release the uncertain money."""
     found = Found()
     fields = {"items": asked.items, "first": 1, "then": 6, "workers": asked.nodes}
     need = undisturbed_usd(**fields)
@@ -159,9 +159,9 @@ def driver(asked: argparse.Namespace) -> Found:
             code = one.finish("--executor", "inline", "--release-uncertain", "0s")
             released = one.status()["usd"]
         found.add(trial=trial, **row, in_flight=in_flight, budget=budget, exits=" ".join(codes), worst=one.worst_usd)
-        # The provider bills a call twice if it had been sent and its answer was not durable when the driver died.
+        # The provider bills a call twice if it was sent and its answer was not durable when the driver died.
         most = max(in_flight, row["twice"]) * one.worst_usd + 0.02 * budget
-        found.law("calls were in flight when it happened, else nothing was measured", in_flight > 0)
+        found.law("calls were in flight when it happened (otherwise nothing was measured)", in_flight > 0)
         found.law("all cells done within the budget, with exit 0", is_done(row) and codes[-1] == "0")
         found.law("uncertain <= the worst case of calls sent and not durable, and 2 % of the budget", row["uncertain"] <= most)
         found.law("spent <= bill <= books <= budget", row["spent"] - 1e-6 <= row["bill"] <= row["books"] + 1e-6 <= budget + 2e-6)
@@ -171,14 +171,14 @@ def driver(asked: argparse.Namespace) -> Found:
 
 
 def at_risk(asked: argparse.Namespace, everything: bool) -> int:
-    """The maximum number of calls that are sent and not durable: for a node, the calls in flight; for all nodes, twice as
-    many."""
+    """Return the maximum number of calls that are sent and not durable. For one node, it is the number of calls in flight; for
+    all nodes, it is twice this number."""
     return asked.in_flight * (2 if everything else 1)
 
 
 def _lose_and_go_on(one: Job, asked: argparse.Namespace, everything: bool, need: float) -> tuple[list[str], int]:
-    """Kill in the middle, and restart until the run is done or ends twice alike. Returns the exit codes, and the calls in
-    flight."""
+    """Kill in the middle, and restart until the run is done or ends twice in the same way. Return the exit codes, and the calls
+    in flight."""
     budget = ("--budget", str(need + at_risk(asked, everything) * one.worst_usd))
     # A Ray job runs with `--address auto`, which finds the cluster by its environment.
     again = (sys.executable, str(ROOT / "jobs" / "run.py"))
@@ -251,12 +251,12 @@ def _killed_near_a_budget(one: Job, executor: str, times: int, worst_cases: int)
 
 
 def calls_in_progress(calls: Sequence[Row], moment: float) -> int:
-    """The number of calls in progress at the provider at this time."""
+    """Return the number of calls in progress at the provider at this time."""
     return sum(call["time"] <= moment < (call["done"] or float("inf")) for call in calls)
 
 
 def callers(driver: int, provider: Simulated) -> list[int]:
-    """The descendants of a driver with a connection to the provider."""
+    """Return the descendants of a driver with a connection to the provider."""
     port, found = int(provider.root.rpartition(":")[2]), []
     for pid, _ in descendants(driver):
         with contextlib.suppress(psutil.Error):
@@ -266,7 +266,7 @@ def callers(driver: int, provider: Simulated) -> list[int]:
 
 
 def freeze(asked: argparse.Namespace) -> Found:
-    """Stop a worker for a while, on Ray and on disk; before that, the end of an undisturbed run."""
+    """Stop a worker for a while, on Ray and on disk. Before that, measure the end of an undisturbed run."""
     found, n = Found(), asked.in_flight
     limits = {"concurrency": n}
     with provider_of(asked.latency) as provider:
@@ -299,7 +299,7 @@ def freeze(asked: argparse.Namespace) -> Found:
             calls, row = one.requests(), one.totals()
         known = {call["prompt"] for call in calls if call["time"] < thawed}
         stale = sum(call["time"] >= thawed and call["prompt"] in known for call in calls)
-        # Just after the stop, the worker's calls are still on the wire. Its share is returned when half of it is used over a
+        # Just after the stop, the worker's calls are still in transit. Its share is returned when half of it is used over a
         # second.
         share_back = n - n / asked.workers / 2
         moments = [stopped + 2 * asked.latency + step / 2 for step in range(int(2 * asked.freeze))]
@@ -307,8 +307,8 @@ def freeze(asked: argparse.Namespace) -> Found:
         back = next((after for after, mean in means if mean >= share_back), asked.freeze)
         found.add(what=f"frozen {asked.freeze:g} s", **row, back_s=back, paid_after_thaw=stale, exit=code)
         found.law(f"a frozen worker's share is used again within {asked.within:g} s", back <= asked.within)
-        found.law("the run outlives the freeze, else nothing was measured", going)
-        found.law("after the thaw nothing is paid for that was paid before", stale == 0)
+        found.law("the run outlives the freeze (otherwise nothing was measured)", going)
+        found.law("after the thaw, nothing is paid for again", stale == 0)
         found.law("all cells are done", is_done(row) and code == 0)
         found.law("calls sent - distinct keys <= the calls at once", row["twice"] <= n)
         doubt = n * one.worst_usd
@@ -323,23 +323,23 @@ def commands() -> Commands:
         one = made.add(name, lambda asked, everything=everything: lose_nodes(asked, everything))  # type: ignore[misc]
         one.description = lose_nodes.__doc__
         one.add_argument("--trials", type=int, default=trials)
-        one.add_argument("--items", type=int, default=150, help="cells, of seven calls each")
-        one.add_argument("--nodes", type=int, default=3, help="Ray nodes, the head among them")
+        one.add_argument("--items", type=int, default=150, help="number of cells, each of seven calls")
+        one.add_argument("--nodes", type=int, default=3, help="number of Ray nodes, including the head")
         one.add_argument("--at", type=float, default=0.45, help="the share of the calls after which it happens")
     one = made.add("driver", driver)
     one.add_argument("--trials", type=int, default=3)
-    one.add_argument("--items", type=int, default=110, help="cells, of seven calls each")
-    one.add_argument("--nodes", type=int, default=3, help="Ray nodes, the head among them")
+    one.add_argument("--items", type=int, default=110, help="number of cells, each of seven calls")
+    one.add_argument("--nodes", type=int, default=3, help="number of Ray nodes, including the head")
     one.add_argument("--at", type=float, default=0.4, help="the share of the calls after which it happens")
     one.add_argument("--budget", type=float, default=1.8, help="in bills of an undisturbed run")
     one = made.add("kills", kills, 48)
     add_executors(one)
-    one.add_argument("--kills", type=int, action="append", help="of everything; 0, 1 and 5 if left out")
+    one.add_argument("--kills", type=int, action="append", help="number of kills of everything; default 0, 1 and 5")
     one.add_argument("--worst-cases", type=int, default=1000, help="the budget, in worst cases of a call")
     one = made.add("frozen", freeze)
     one.add_argument("--workers", type=int, default=4)
     one.add_argument("--freeze", type=float, default=75.0, help="seconds from SIGSTOP to SIGCONT")
-    one.add_argument("--seconds", type=float, default=30.0, help="of the undisturbed run, and around the freeze")
+    one.add_argument("--seconds", type=float, default=30.0, help="seconds of the undisturbed run, and of the frozen run")
     one.add_argument("--within", type=float, default=10.0, help="seconds until the frozen worker's share is used again")
     return made
 

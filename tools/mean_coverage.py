@@ -1,10 +1,10 @@
-"""How often the 95 % intervals of means hold the truth, by the number of queries and the shape of their scores.
+"""Measures how often the 95 % intervals of means contain the truth, by the number of queries and the shape of their scores.
 
     python tools/mean_coverage.py [EXPERIMENTS]
 
-Each experiment draws a score for every query, in haystacks of different levels if there are several, and checks whether the
-interval of `unit_means` holds the true mean; the percentile bootstrap of the same queries is checked, too. Prints the table of
-docs/explanation/numbers.md, and the worst share of all designs.
+Each experiment draws a score for every query; if there are several haystacks, their levels differ. It checks whether the interval
+of `unit_means` contains the true mean, and whether the percentile bootstrap of the same queries does. It prints the table of
+docs/explanation/numbers.md, and the lowest share of all designs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from summhay_ray.metrics import unit_means
 
 TIMES = 4000
 DESIGNS = {"2 x 2": (2, 2), "3": (1, 3), "4": (1, 4), "6": (1, 6), "2 x 3": (2, 3), "9": (1, 9), "2 x 9": (2, 9), "36": (1, 36)}
-"""Name -> number of haystacks, and of queries in each."""
+"""Name -> number of haystacks, and number of queries in each."""
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
 
 
 def insights(mean: float, alike: float, joint: bool = False) -> Draw:
-    """The share of eight insights that are covered. Its chance varies by query: beta, with precision `alike`."""
+    """Return a function that draws the share of eight insights that are covered. The probability varies by query: beta, with
+    precision `alike`."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         covered = rng.binomial(8, rng.beta(mean * alike, (1 - mean) * alike, shape)) / 8
@@ -48,7 +49,8 @@ SHAPES: dict[str, Draw] = {
 
 
 def coverage_shares(shape: str, haystacks: int, queries: int, times: int = TIMES, seed: int = 1) -> tuple[float, float]:
-    """The shares of experiments in which `unit_means`, and the percentile bootstrap, hold the truth; NaN without intervals."""
+    """Return the shares of experiments in which the intervals of `unit_means`, and of the percentile bootstrap, contain the
+    truth; NaN without intervals."""
     rng = np.random.default_rng([seed, haystacks, queries, [*SHAPES].index(shape)])
     truth = SHAPES[shape](np.random.default_rng(0), (2_000_000,)).mean()
     values = SHAPES[shape](rng, (haystacks * queries, times))

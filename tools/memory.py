@@ -1,5 +1,5 @@
-"""Measures the memory of a grid of many haystacks: of the whole run on Ray, or of its parts one by one, each in a separate
-process.
+"""Measures the memory of a grid of many haystacks, for the whole run on Ray, or for its parts one by one. Each measurement has a
+separate process.
 
     python tools/memory.py --haystacks 1000                # summhay run, offline/lead and offline/judge
     python tools/memory.py --haystacks 1000 --simulated    # the same against the simulated provider
@@ -8,11 +8,13 @@ process.
     python tools/memory.py --haystacks 100 300 1000 --parts
     python tools/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
 
-Prints one JSON line per number of haystacks. For a run, two sizes are read twice a second: the proportional set size (PSS) of
+It prints one JSON line per number of haystacks. For a run, two sizes are read twice a second: the proportional set size (PSS) of
 the driver and all its descendants without shared memory, and the growth of /dev/shm (Ray's object store). `peak_mib` has the
-largest sum of both and the largest of each kind, `cpu_s` the CPU seconds (user and system) of each kind of process,
-`first_answer_s` the seconds until the log had its first answer, `files` and `mib` the number and size of the store's files at the
-end. For the parts: the growth of the process's resident set during a part (`peak_mib`), and how much of it remained (`kept_mib`).
+maximum of their sum, and the maximum for each kind of process. `cpu_s` has the CPU seconds (user and system) of each kind, and
+`first_answer_s` the seconds until the log had its first answer. `files` and `mib` are the number and size of the store's files at
+the end.
+
+For the parts, `peak_mib` is the growth of the process's resident set during a part, and `kept_mib` how much of it remained.
 """
 
 from __future__ import annotations
@@ -45,18 +47,18 @@ from simulated_provider import KEY, simulated_provider
 MIB = 2**20
 EVERY_S = 0.5
 KINDS = ("WorkerActor", "MapWorker", "LedgerActor", "ray::IDLE", "ray::", "agent", "monitor", "raylet", "gcs_server")
-"""Kinds of descendants, by a text in their command line; the first match counts, and the rest is `other`."""
+"""Kinds of descendants, recognized by a text in their command line. The first match counts; all others are `other`."""
 
 
 @dataclass
 class Peaks:
-    """The maxima in bytes, of all processes together and of each kind; and the processes' CPU seconds."""
+    """The maxima in bytes, of all processes together and of each kind, and the processes' CPU seconds."""
 
     total: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     at_s: float = 0.0
     cpu_s: dict[int, tuple[str, float]] = field(default_factory=dict)
-    """Process -> its kind, and its CPU seconds when last seen."""
+    """Process -> its kind, and its CPU seconds at the last sample."""
 
     def see(self, found: Counter[str], seconds: float) -> None:
         """Add a sample."""
@@ -66,7 +68,7 @@ class Peaks:
             self.kinds[kind] = max(self.kinds[kind], size)
 
     def to_json(self) -> dict[str, Any]:
-        """The maxima in MiB."""
+        """Return the maxima in MiB."""
         each = {kind: size // MIB for kind, size in sorted(self.kinds.items())}
         cpu = Counter[str]()
         for kind, seconds in self.cpu_s.values():
@@ -76,7 +78,7 @@ class Peaks:
 
 
 def own_bytes(pid: int) -> int:
-    """A process's proportional set size without shared memory; 0 if it has ended."""
+    """Return a process's proportional set size without shared memory; 0 if it has ended."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
         sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
@@ -85,7 +87,7 @@ def own_bytes(pid: int) -> int:
 
 
 def kind_of(process: psutil.Process) -> str:
-    """The kind of a descendant, from its command line."""
+    """Return the kind of a descendant, derived from its command line."""
     with contextlib.suppress(psutil.Error):
         said = " ".join(process.cmdline())
         return next((kind for kind in KINDS if kind in said), "other")
@@ -93,12 +95,13 @@ def kind_of(process: psutil.Process) -> str:
 
 
 def shared_bytes() -> int:
-    """The bytes in /dev/shm."""
+    """Return the bytes in /dev/shm."""
     return shutil.disk_usage("/dev/shm").used
 
 
 def sample(driver: int, before: int, cpu_s: dict[int, tuple[str, float]] | None = None) -> Counter[str]:
-    """Kind -> bytes now, without those in /dev/shm before the run (`before`). Notes the processes' CPU seconds in `cpu_s`."""
+    """Return kind -> current bytes, without those in /dev/shm before the run (`before`). Record the processes' CPU seconds in
+    `cpu_s`."""
     found = Counter({"driver": own_bytes(driver), "object_store": max(0, shared_bytes() - before)})
     with contextlib.suppress(psutil.Error):
         own = psutil.Process(driver)
@@ -107,15 +110,14 @@ def sample(driver: int, before: int, cpu_s: dict[int, tuple[str, float]] | None 
             found[kind] += own_bytes(process.pid) if process.pid != driver else 0
             if cpu_s is not None:
                 times, known = process.cpu_times(), cpu_s.get(process.pid, ("", 0.0))[0]
-                # A process that ends has no command line any more, and Ray renames idle ones.
+                # A process that is ending has no command line, and Ray renames idle ones.
                 named = known if known and kind in ("other", "ray::IDLE") else kind
                 cpu_s[process.pid] = named, times.user + times.system
     return found
 
 
 def run_watched(command: list[str], first: Path | None = None, **options: Any) -> tuple[int, float, Peaks, float | None]:
-    """Run a command to its end. Returns its exit code, seconds and maxima, and the seconds until the folder `first` had a
-    file."""
+    """Run a command to its end. Return its exit code, seconds and maxima, and the seconds until the folder `first` had a file."""
     before, began, peaks, first_s = shared_bytes(), time.monotonic(), Peaks(), None
     process = subprocess.Popen(command, **options)
     while process.poll() is None:
@@ -129,7 +131,8 @@ def run_watched(command: list[str], first: Path | None = None, **options: Any) -
 def spec_of(
     files: list[Path], retrievers: list[str], base: str = "", summarizers: Sequence[str] = ("offline/lead",)
 ) -> dict[str, Any]:
-    """The spec of the grid: every haystack, every query, `retrievers`; without a provider (`base`), the offline `summarizers`."""
+    """Return the spec of the grid: every haystack, every query, `retrievers`. Without a provider (`base`), it has the offline
+    `summarizers`."""
     spec: dict[str, Any] = {"haystacks": [str(path) for path in files], "retrievers": retrievers}
     if not base:
         return {**spec, "summarizers": [*summarizers], "judges": ["offline/judge"]}
@@ -156,7 +159,7 @@ def measure_run(folder: Path, spec: dict[str, Any], command: str = "run", execut
 
 @contextlib.contextmanager
 def growth(found: dict[str, Any], name: str) -> Iterator[None]:
-    """A context that notes in `found` how much the resident set of this process grows."""
+    """A context that records in `found` how much the resident set of this process grows."""
     import gc
 
     gc.collect()
@@ -181,12 +184,12 @@ def growth(found: dict[str, Any], name: str) -> Iterator[None]:
 
 
 def resident() -> int:
-    """This process's resident set in bytes."""
+    """Return this process's resident set in bytes."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> dict[str, Any]:
-    """Measure each part of a run that reads all haystacks, without Ray: made-up summaries and judgments are scored."""
+    """Measure each part of a run that reads all haystacks, without Ray. Artificial summaries and judgments are scored."""
     from made_up import commit_all
 
     from summhay_ray import api, engine
@@ -218,7 +221,7 @@ def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> d
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--haystacks", type=int, nargs="+", default=[1000])
     parser.add_argument("--documents", type=int, default=100)
@@ -227,10 +230,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--retrievers", nargs="+", default=["bm25", "oracle"])
     parser.add_argument("--summarizers", nargs="+", default=["offline/lead"])
     parser.add_argument("--simulated", action="store_true", help="against the simulated provider")
-    parser.add_argument("--parts", action="store_true", help="the parts one by one, without Ray")
+    parser.add_argument("--parts", action="store_true", help="measure the parts one by one, without Ray")
     parser.add_argument("--retrieve", action="store_true", help="rankings alone")
     parser.add_argument("--executor", choices=["ray", "inline"], default="ray")
-    parser.add_argument("--folder", type=Path, help="where haystacks and stores are kept; a temporary one where absent")
+    parser.add_argument("--folder", type=Path, help="the folder for haystacks and stores; default: a temporary one")
     asked = parser.parse_args(arguments)
     size = {"documents": asked.documents, "words": asked.words, "subtopics": asked.subtopics}
     with contextlib.ExitStack() as stack:

@@ -1,10 +1,10 @@
-"""Measures mining by the size of the folder: processor seconds, memory, and the share of planted insights that is found.
+"""Measures mining of folders of different sizes: processor seconds, memory, and the share of planted insights that are found.
 
     python tools/mine_speed.py 1000 3000 10000 [--folder DIR] [--executor inline]
 
-Documents have about 700 words, made from a seed: words by Zipf's law from a vocabulary of the language, the topic and the
-document; insights planted in 3 to 30 documents, worded differently each time; background that recurs in the same words; and
-footers. Twice as many documents have twice as many insights and topics. An existing folder is used again.
+Documents have about 700 words, made from a seed. Words follow Zipf's law, from vocabularies of the language, the topic and the
+document. Insights are planted in 3 to 30 documents, with different wordings. There are also background statements, which recur in
+the same words, and footers. Twice as many documents have twice as many insights and topics. An existing folder is used again.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ class Corpus:
         members: dict[int, list[int]] = {}
         for document, topic in enumerate(of):
             members.setdefault(topic, []).append(document)
-        told: list[list[str]] = [[] for _ in range(documents)]
+        statements: list[list[str]] = [[] for _ in range(documents)]
         self.planted: list[tuple[str, set[int]]] = []
         """Each planted insight, with its documents."""
         for number in range(documents // 2):
             topic = rng.choice(of)
             holders = rng.sample(members[topic], min(len(members[topic]), 3 + min(27, int(rng.expovariate(0.2)))))
-            # Two in three are insights; the others are background: shorter, and always in the same words.
+            # Two thirds are insights. The others are background: shorter, and always in the same words.
             size = rng.randint(12, 16) if number % 3 else rng.randint(5, 7)
             facts = [*self._content(size, topic, 0.4), *words_of(rng, 1), str(rng.randint(2, 5000))]
             rng.shuffle(facts)
             if number % 3:
                 self.planted.append((self._sentence(facts), set(holders)))
             for document in holders:
-                told[document].append(self._reworded(facts, topic) if number % 3 else self._sentence(facts))
-        self.texts = [self._document(told[document], of[document]) for document in range(documents)]
+                statements[document].append(self._reworded(facts, topic) if number % 3 else self._sentence(facts))
+        self.texts = [self._document(statements[document], of[document]) for document in range(documents)]
 
     def _content(self, number: int, topic: int, share: float, own: Sequence[str] = ()) -> list[str]:
-        """Content words: of the topic (this share), of the document (a tenth), or of the language."""
+        """Return content words: of the topic (this share), of the document (a tenth), or of the language."""
         rng = self._rng
         found = rng.choices(self._words, cum_weights=self._zipf, k=number)
         for place in range(number):
@@ -87,7 +87,7 @@ class Corpus:
         return f"{words[0].capitalize()} {' '.join(words[1:])}."
 
     def _reworded(self, facts: Sequence[str], topic: int) -> str:
-        """Three in four of the facts, mostly in order, with other words between them; in a third of the cases in two
+        """Return three quarters of the facts, mostly in order, with other words between them; in a third of the cases, as two
         sentences."""
         rng = self._rng
         kept = [fact for fact in facts if rng.random() < 0.75]
@@ -96,10 +96,10 @@ class Corpus:
         half = len(kept) // 2
         return f"{self._sentence(kept[:half])} {self._sentence(kept[half:])}" if rng.random() < 0.33 else self._sentence(kept)
 
-    def _document(self, told: Sequence[str], topic: int) -> str:
+    def _document(self, statements: Sequence[str], topic: int) -> str:
         rng = self._rng
         own = words_of(rng, 12)
-        lines = [*told, *(footer for footer in FOOTERS if rng.random() < 0.3)]
+        lines = [*statements, *(footer for footer in FOOTERS if rng.random() < 0.3)]
         n_words = sum(len(line.split()) for line in lines)
         while n_words < WORDS:
             content = self._content(rng.randint(5, 16), topic, 0.15, own)
@@ -112,7 +112,7 @@ class Corpus:
 
 
 def write(folder: Path, documents: int) -> list[tuple[str, set[int]]]:
-    """Write the documents as `d00000.txt`, ...; returns the planted insights."""
+    """Write the documents as `d00000.txt`, ... Return the planted insights."""
     listed = folder / "planted.json"
     if not listed.exists():
         corpus = Corpus(documents)
@@ -124,8 +124,12 @@ def write(folder: Path, documents: int) -> list[tuple[str, set[int]]]:
 
 
 def found(planted: Sequence[tuple[str, set[int]]], mined: Path) -> dict[str, float]:
-    """`found`: the share of planted insights for which a mined one has the documents with an F1 of at least 0.5; the mean `f1`;
-    `precision`: among the first mined insights, as many as were planted, the share that matches a planted one in this way."""
+    """Compare planted insights with mined ones.
+
+    A mined insight matches a planted one if its documents have an F1 of at least 0.5. `found` is the share of planted insights
+    with a match, and `f1` the mean F1. `precision` is the share with a match among the best mined insights; it counts as many of
+    them as were planted.
+    """
     made = json.loads(mined.read_text(encoding="utf-8"))
     ranks = {one["insight_id"]: one["rank"] for subtopic in made["subtopics"] for one in subtopic["insights"]}
     sizes: Counter[str] = Counter()
@@ -146,7 +150,7 @@ def found(planted: Sequence[tuple[str, set[int]]], mined: Path) -> dict[str, flo
 
 
 def measure(command: Sequence[str]) -> dict[str, float]:
-    """The elapsed seconds, processor seconds, and largest process (MB) of a command."""
+    """Return the elapsed seconds, processor seconds, and largest process (MB) of a command."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -156,7 +160,7 @@ def measure(command: Sequence[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("documents", type=int, nargs="*", default=[1000, 3000])
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--executor", default="inline")

@@ -2,13 +2,14 @@
 
     python tools/plants.py --plants 1000
 
-Prints JSON: for each paraphrase level and kind of fault, the number planted and the share found; and the false alarms, among
-checks of faultless texts. `offline/writer` writes the documents again, so that no planted fault depends on the check:
+It prints JSON: for each paraphrase level and kind of fault, the number planted and the share found, and the share of false alarms
+in checks of faultless texts. `offline/writer` writes the documents again, so that a planted fault does not depend on the check.
+The kinds of faults are:
 
-removed    a document is written without one of its insights, and checked against its plan with it
-leaked     a document is written with one more insight of the topic, and checked against its plan without it
-subtopic   a subtopic is put beside the others in other words
-query      a subtopic's query tells one of its insights, or most of it
+- removed: a document is written without one of its insights, and checked against the plan with it.
+- leaked: a document is written with one more insight of the topic, and checked against the plan without it.
+- subtopic: a subtopic is added again in other words.
+- query: a subtopic's query reveals one of its insights, or most of it.
 """
 
 from __future__ import annotations
@@ -64,16 +65,16 @@ class NoModel:
     """The asker of a haystack that is only checked offline."""
 
     def model(self, task: str) -> str:
-        """Empty: no task has a model."""
+        """Return an empty string: no task has a model."""
         return ""
 
     async def ask(self, task: str, given: Any, sample: int = 0) -> Outcome[Any]:
-        """Must not be called."""
+        """Never called."""
         raise AssertionError(f"{task} was asked of no model")
 
 
 async def written(request: Request) -> Outcome[RawAnswer]:
-    """The offline writer's answer, as from the gateway."""
+    """Return the offline writer's answer, as from the gateway."""
     try:
         text = WRITER.answer(request)
     except LookupError as error:
@@ -100,14 +101,14 @@ class Tally:
             self.lost.append(f"{kind}: {plant}")
 
     def summary(self) -> dict[str, Any]:
-        """The counts as JSON."""
+        """Return the counts as JSON."""
         kinds = {kind: {"planted": n, "found": round(self.found[kind] / n, 4)} for kind, n in self.planted.items()}
         clean = {kind: {"checked": n, "false_alarms": self.alarms[kind]} for kind, n in self.clean.items()}
         return {"plants": kinds, "unplanted": clean}
 
 
 class Haystack:
-    """One synthesized haystack, and the faults planted in it."""
+    """A synthesized haystack, and the faults planted in it."""
 
     def __init__(self, domain: str, level: int, seed: int, documents: int) -> None:
         self.rng, self.level, self.domain = random.Random(f"plants {domain} {level} {seed}"), level, load_domain(domain)
@@ -126,11 +127,11 @@ class Haystack:
         self.insights = [insight for subtopic in self.subtopics for insight in subtopic.insights]
 
     def verifier(self) -> Verifier:
-        """A new verifier."""
+        """Return a new verifier."""
         return Verifier("plants", NoModel(), self.given)
 
     def written(self, task: str, **more: Any) -> str:
-        """The writer's answer to a task."""
+        """Return the writer's answer to a task."""
         manner = {
             "genre": self.domain.genre,
             "tone": self.domain.tone,
@@ -187,11 +188,11 @@ class Haystack:
         for _ in range(number):
             subtopic = self.rng.choice(asked)
             insight = self.rng.choice(subtopic.insights)
-            told = self.written("edit_document", document="", remove=[], add=[{"id": 1, "text": insight.text}])
+            revealed = self.written("edit_document", document="", remove=[], add=[{"id": 1, "text": insight.text}])
             if self.rng.random() < 0.3:
-                words = told.split()
-                told = " ".join(words[: max(4, round(0.7 * len(words)))])
-            query = f"{subtopic.query.rstrip('?')}: {self.rng.choice(ASKING).format(told.rstrip('.'))}?"
+                words = revealed.split()
+                revealed = " ".join(words[: max(4, round(0.7 * len(words)))])
+            query = f"{subtopic.query.rstrip('?')}: {self.rng.choice(ASKING).format(revealed.rstrip('.'))}?"
             verifier = self.verifier()
             leaking = PlannedSubtopic(subtopic.subtopic_id, subtopic.name, subtopic.text, query, subtopic.insights)
             clean = asyncio.run(verifier.query(leaking, (), 0))
@@ -203,7 +204,7 @@ class Haystack:
 
 
 def planned_subtopic(subtopic: dict[str, Any], other: dict[str, str]) -> PlannedSubtopic:
-    """The plan of a subtopic of a released haystack."""
+    """Return the plan of a subtopic of a released haystack."""
     subtopic_id = subtopic["subtopic_id"]
     insights = tuple(
         PlannedInsight(one["insight_id"], subtopic_id, one["insight_name"], one["insight"], other.get(one["insight_id"], ""))
@@ -213,7 +214,7 @@ def planned_subtopic(subtopic: dict[str, Any], other: dict[str, str]) -> Planned
 
 
 def reword(text: str, rng: random.Random) -> str:
-    """The subtopic in other words: its halves exchanged, a word replaced or left out, or a phrase added."""
+    """Return the subtopic in other words: with its halves exchanged, a word replaced or left out, or a phrase added."""
     halves = re.split(r" and ", text, maxsplit=1)
     if len(halves) == 2 and rng.random() < 0.5:
         text = f"{halves[1]} and {halves[0].lower()}"
@@ -225,7 +226,7 @@ def reword(text: str, rng: random.Random) -> str:
 
 
 def plant_faults(domains: list[str], level: int, plants: int, documents: int) -> Tally:
-    """Make haystacks, domain by domain, until each kind of fault was planted `plants` times."""
+    """Make haystacks, domain by domain, until each kind of fault has been planted `plants` times."""
     tally, seed = Tally(), 0
     while min(tally.planted[kind] for kind in KINDS) < plants:
         haystack = Haystack(domains[seed % len(domains)], level, seed, documents)
@@ -237,7 +238,7 @@ def plant_faults(domains: list[str], level: int, plants: int, documents: int) ->
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plants", type=int, default=1000, help="of each kind, at each level, at least")
     parser.add_argument("--levels", type=int, nargs="+", default=[0, 1, 2, 3], help="paraphrase levels")

@@ -1,9 +1,9 @@
-"""Measures the time of a plan, a count of tokens, an answer's record and a status, without any call.
+"""Measures the time of a plan, of counting tokens, of recording an answer, and of a status, without any call.
 
     python tools/reading_speed.py --data shared/data/summhay    # the released haystacks
     python tools/reading_speed.py --cells 2000                  # a smaller run for the status
 
-Prints one JSON line per measurement: the fastest of several tries, in milliseconds.
+It prints one JSON line per measurement: the fastest of several tries, in milliseconds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ ANSWER = {"kind": "answer", "stage": "judge", "model": "openai/gpt-a", "usd_micr
 
 
 def measure_plan(data: Path, folder: Path) -> None:
-    """A plan over both released haystacks, with an empty log and with one that may have answers."""
+    """Measure a plan over both released haystacks, with an empty log and with one that may have answers."""
     fields = {
         "haystacks": [str(data / f"topic_news{number}.json") for number in (1, 2)],
         "retrievers": ["random", "keywords", "bm25", "oracle", "full", "none"],
@@ -79,7 +79,7 @@ def measure_plan(data: Path, folder: Path) -> None:
 
 
 def measure_count(data: Path) -> None:
-    """The token count of a prompt of documents that were counted before."""
+    """Measure the token count of a prompt whose documents were counted before."""
     grid = load_workload({"haystacks": [str(data / "topic_news1.json")], "retrievers": ["full"], "summarizers": ["offline/lead"]})
     assert isinstance(grid, SummHay)
     documents = [f"Article {one.number}:\n{one.text}\n\n" for one in next(iter(grid.grid.haystacks.values())).documents]
@@ -100,13 +100,13 @@ def measure_answer() -> None:
 
 
 def measure_status(folder: Path, n_cells: int) -> None:
-    """The status of a large run."""
+    """Measure the status of a large run."""
     run = large(folder, n_cells)
     measure("status", lambda: status(run), 2, cells=n_cells, judgments=n_cells * N_INSIGHTS)
 
 
 def large(folder: Path, n_cells: int) -> RunStore:
-    """A run of made-up cells, with an answer for each judgment in its log."""
+    """Make a run of artificial cells, with an answer for each judgment in its log."""
     store = Store(str(folder / "large"))
     record = {
         "kind": "summhay",
@@ -127,7 +127,7 @@ def large(folder: Path, n_cells: int) -> RunStore:
 
 
 def made_up_rows(cell: str) -> Finished:
-    """The rows of a cell."""
+    """Return the rows of a cell."""
     bullets = ("- a bullet [1][2]",) * 8
     rows: dict[str, list[Any]] = {
         "summaries": [Summary(cell, "h", "s", "sys", "bm25", "given", "m", 0, "c", cell * 2, bullets)],
@@ -144,14 +144,14 @@ def made_up_rows(cell: str) -> Finished:
 
 
 def calls(run_id: str, numbers: range) -> Iterator[dict[str, Any]]:
-    """One answer for each judgment."""
+    """Yield one answer for each judgment."""
     for call in numbers:
         yield {**ANSWER, "run": run_id, "key": f"{call:064x}", "raw": BODY}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of the released haystacks; without it what needs them is left out")
+    parser.add_argument("--data", type=Path, help="folder of the released haystacks; needed for plans and counts")
     parser.add_argument("--cells", type=int, default=11_000, help="of the run whose status is read")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Writes the generated pages of docs/reference/: commands, fields of specs, tables, JSON, Python, environment.
 
-`python tools/reference.py docs/reference` writes them. They are committed, as `schemas/` are, so that they can be read in the
-repository without a build; a test fails where a page and the code differ.
+`python tools/reference.py docs/reference` writes them. They are committed, like `schemas/`, so that they can be read in the
+repository without a build. A test fails if a page and the code differ.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Row = Sequence[str]
 JSON_FIELDS = Path(__file__).with_name("json_fields.yaml")
 
 VARIABLES = {
-    "SUMMHAY_STORE": "The store where neither `--store` nor `store=` names one. Default: `./summhay-store`.",
+    "SUMMHAY_STORE": "The store, if neither `--store` nor `store=` is given. Default: `./summhay-store`.",
     "SUMMHAY_MODELS": "A folder of local models: `NAME` of a spec is looked up there, too.",
     "SUMMHAY_MAX_FILE_MB": "The largest input file, in MB. Default: 256. It also bounds records of a store (a quarter of it).",
     "SUMMHAY_CONVERT_MB": "Memory that converting one PDF or office file may take, in MB. Default: 1024.",
     "SUMMHAY_CONVERT_SECONDS": "Seconds that converting one PDF or office file may take. Default: 300.",
 }
-"""The package's own variables. Providers' keys are in the provider table."""
+"""The package's own variables. Keys of providers are in the provider table."""
 
 OTHERS = {
     "VARIABLE_FILE": "For any variable of a key: the file that holds the key, such as `OPENAI_API_KEY_FILE`.",
-    "https_proxy, HTTPS_PROXY, all_proxy, ALL_PROXY": "The proxy of `https://` requests; the first that is set counts.",
+    "https_proxy, HTTPS_PROXY, all_proxy, ALL_PROXY": "The proxy of `https://` requests. The first variable that is set counts.",
     "NO_PROXY, no_proxy": "Hosts that are reached without the proxy.",
     "AWS_PROFILE, AWS_ACCESS_KEY_ID, AWS_REGION, ...": "Login and region of an `s3://` store, as boto3 reads them.",
     "HF_ENDPOINT": "The model hub, for data that a spec takes from a hub.",
@@ -61,7 +61,7 @@ def main(folder: str) -> None:
 
 
 def pages() -> dict[str, str]:
-    """File name -> its text."""
+    """Return file name -> its text."""
     return {
         "commands.md": commands_page(),
         "spec-fields.md": specs_page(),
@@ -74,13 +74,13 @@ def pages() -> dict[str, str]:
 
 
 def page(title: str, *parts: str) -> str:
-    """A page with a line that names its source."""
+    """Return a page with a line that names its source."""
     head = f"# {title}\n<!-- Written by tools/reference.py from the code: change the code, then run `make schemas`. -->"
     return "\n\n".join([head, *(part.strip("\n") for part in parts if part)]) + "\n"
 
 
 def table(columns: Row, rows: Iterable[Row]) -> str:
-    """A Markdown table; empty without rows."""
+    """Return a Markdown table, or an empty string without rows."""
     lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
     if not lines:
         return ""
@@ -88,12 +88,12 @@ def table(columns: Row, rows: Iterable[Row]) -> str:
 
 
 def code(text: str) -> str:
-    """The text as code, also inside a table."""
+    """Return the text as code, which also works inside a table."""
     return f"`{text}`" if text else ""
 
 
 def prose(text: str) -> str:
-    """A docstring or help text as Markdown, with tags escaped."""
+    """Return a docstring or help text as Markdown, with tags escaped."""
     return re.sub(r"<(?=[a-zA-Z/])", "&lt;", inspect.cleandoc(text))
 
 
@@ -101,14 +101,14 @@ def prose(text: str) -> str:
 
 
 def commands() -> Iterator[tuple[str, str, Any]]:
-    """Group, name and command."""
+    """Yield group, name and command."""
     found = get_command(app)
     for group in (RUN, READ, JUDGE, MAKE, SERVE):
         yield from ((group, name, one) for name, one in found.commands.items() if one.rich_help_panel == group)
 
 
 def commands_page() -> str:
-    """Every command with its arguments and options."""
+    """Return the page of every command, with its arguments and options."""
     parts = [
         "Each command explains itself with `--help`. With `--json`, stdout is one JSON document ([its fields](json.md)), and "
         "everything else goes to stderr. Errors are one line.",
@@ -135,13 +135,13 @@ def commands_page() -> str:
 
 
 EXIT_CODES = (
-    ("0", "done, or as far as `--limit` goes"),
+    ("0", "done, or stopped as `--limit` asks"),
     ("1", "failed"),
     ("2", "wrong usage, or a wrong spec"),
     ("3", "stopped at the budget; the same command with a larger budget continues"),
     ("4", "finished, with failures listed"),
     ("5", "waiting for batches"),
-    ("6", "another driver took the run over; nothing is lost, and this one should not be started again"),
+    ("6", "another driver took the run over and continues it; do not start this one again"),
     ("130", "Ctrl-C"),
     ("143", "SIGTERM"),
 )
@@ -151,7 +151,7 @@ EXIT_CODES = (
 
 
 def specs_page() -> str:
-    """Every field of the spec of every kind, and of the mappings in them."""
+    """Return the page of every field of the spec of every kind, and of the mappings in them."""
     documents = schemas.documents()
     specs = {kind: documents[name] for kind in sorted(KINDS) if (name := schemas.spec_file(kind)) in documents}
     common = set.intersection(*(set(spec["properties"]) for spec in specs.values()))
@@ -173,7 +173,7 @@ def specs_page() -> str:
 
 
 def fields(schema: Mapping[str, Any], without: Iterable[str] = ()) -> str:
-    """A table of the schema's fields."""
+    """Return a table of the schema's fields."""
     required = schema.get("required", ())
     rows = [
         (code(name), type_of(field), default_of(name, field, required), prose(field.get("description", "")))
@@ -184,7 +184,7 @@ def fields(schema: Mapping[str, Any], without: Iterable[str] = ()) -> str:
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
-    """The type of a JSON schema in words; a mapping links to its table."""
+    """Return the type of a JSON schema in words. A mapping links to its table."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
         return f"[{name}](#{name.lower()})"
@@ -207,7 +207,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def default_of(name: str, schema: Mapping[str, Any], required: Iterable[str]) -> str:
-    """The default in YAML; a required field has none."""
+    """Return the default in YAML. A required field has none."""
     if name in required:
         return "required"
     value = schema.get("default")
@@ -220,7 +220,7 @@ def default_of(name: str, schema: Mapping[str, Any], required: Iterable[str]) ->
 
 
 def short_entry(value: Any) -> Any:
-    """The default of a model or a criterion as its name, and a mapping without its empty values; any other value itself."""
+    """Return the default of a model or a criterion as its name, and a mapping without its empty values. Any other value stays."""
     if not isinstance(value, Mapping):
         return value
     named = value.get("model") or value.get("name")
@@ -231,7 +231,7 @@ def short_entry(value: Any) -> Any:
 
 
 def tables_page() -> str:
-    """Every table with its key and columns."""
+    """Return the page of every table, with its key and columns."""
     found = {name: content for name, content in schemas.documents().items() if "columns" in content}
     kinds: dict[str, list[str]] = {}
     for kind in sorted(KINDS):
@@ -257,7 +257,7 @@ def tables_page() -> str:
 
 
 def json_page() -> str:
-    """Every field of the JSON documents that commands print."""
+    """Return the page of every field of the JSON documents that commands print."""
     described = json_fields()
     parts = [
         "What each command prints with `--json`. A dot leads into a mapping, `[]` into the rows of a list. A word in capitals "
@@ -278,7 +278,7 @@ def json_page() -> str:
 
 
 def json_fields() -> Any:
-    """`JSON_FIELDS`; a part with `every` gets all documented attributes of its class."""
+    """Return `JSON_FIELDS`. A part with `every` gets all documented attributes of its class."""
     described = yaml.safe_load(JSON_FIELDS.read_text(encoding="utf-8"))
     for part in described["parts"].values():
         if part.get("every"):
@@ -288,7 +288,8 @@ def json_fields() -> Any:
 
 
 def _json_table(described: Mapping[str, Any]) -> str:
-    """The table of some fields. A field without a meaning gets that of the class's attribute, in JSON's words."""
+    """Return the table of some fields. A field without a meaning gets the meaning of the class's attribute, in the words of
+    JSON."""
     meanings = attributes(described["class"]) if "class" in described else {}
     meanings = {name: re.sub(r"\bNone\b", "null", meaning) for name, meaning in meanings.items()}
     found = [(path, meaning or meanings[re.findall(r"\w+", path)[-1]]) for path, meaning in described["fields"].items()]
@@ -296,7 +297,7 @@ def _json_table(described: Mapping[str, Any]) -> str:
 
 
 def attributes(name: str) -> dict[str, str]:
-    """Attribute of the class -> the docstring under it. `name`: MODULE:CLASS."""
+    """Return attribute of the class -> the docstring below it. `name`: MODULE:CLASS."""
     module, _, wanted = name.partition(":")
     tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(importlib.import_module(module), wanted))))
     [body] = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -309,11 +310,11 @@ def attributes(name: str) -> dict[str, str]:
 
 
 def undescribed(command: str, document: Any) -> list[str]:
-    """Paths of a command's document that its page does not describe."""
+    """Return the paths of a command's document that its page does not describe."""
     described = json_fields()
     one = described["commands"][command]
     known = [path for part in one.get("parts", ()) for path in described["parts"][part]["fields"]]
-    # The rows of systems are described in a separate section.
+    # A separate section describes the rows of systems.
     system = described["parts"]["system"]["fields"] if "judged" in one.get("parts", ()) else ()
     known += [f"{rows}.{path}" for rows in ("systems[]", "by_query[]", "haystacks.NAME[]") for path in system]
     known += one["fields"]
@@ -328,7 +329,7 @@ def undescribed(command: str, document: Any) -> list[str]:
 
 
 def paths_of(document: Any, path: str = "") -> Iterator[str]:
-    """The paths of all values of a JSON document. Empty lists and mappings have no path."""
+    """Yield the paths of all values of a JSON document. Empty lists and mappings have no path."""
     if isinstance(document, Mapping):
         for name, value in document.items():
             yield from paths_of(value, f"{path}.{name}" if path else str(name))
@@ -343,7 +344,8 @@ def paths_of(document: Any, path: str = "") -> Iterator[str]:
 
 
 def python_page() -> str:
-    """The functions of `summhay_ray`, listed for readers of the repository; the site shows signatures and docstrings."""
+    """Return the page of the functions of `summhay_ray`, a list for readers of the repository. The site shows signatures and
+    docstrings."""
     rows = [(code(name), prose(first_sentence(getattr(summhay_ray, name)))) for name in summhay_ray.__all__]
     return page(
         "Python",
@@ -355,7 +357,7 @@ def python_page() -> str:
 
 
 def door_page() -> str:
-    """The names of `summhay_ray.benchmark`."""
+    """Return the page of the names of `summhay_ray.benchmark`."""
     door = summhay_ray.benchmark
     aliases = type_aliases("summhay_ray.engine.items") | type_aliases("summhay_ray.engine.spec.spec")
     rows = [(code(name), prose(first_sentence(getattr(door, name), aliases.get(name)))) for name in sorted(door.__all__)]
@@ -368,12 +370,12 @@ def door_page() -> str:
 
 
 def documented(module: str, names: Iterable[str]) -> str:
-    """The block that the site's mkdocstrings replaces by signatures and docstrings."""
+    """Return the block that the site's mkdocstrings replaces by signatures and docstrings."""
     return "\n".join([f"::: {module}", "    options:", "      members:", *(f"        - {name}" for name in names)])
 
 
 def type_aliases(module: str) -> dict[str, str]:
-    """Name -> the docstring under its assignment, for a module: a type alias has none of its own."""
+    """Return name -> the docstring below its assignment, for a module, since a type alias has no docstring of its own."""
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     return {
         target.id: text.value.value
@@ -385,7 +387,7 @@ def type_aliases(module: str) -> dict[str, str]:
 
 
 def first_sentence(thing: object, docstring: str | None = None) -> str:
-    """The first sentence of the docstring, by default of the object's own; empty without one."""
+    """Return the first sentence of the docstring, by default the object's own; empty if there is none."""
     found = docstring or (inspect.getdoc(thing) if callable(thing) else None)
     first = " ".join((found or "").split("\n\n")[0].split())
     return re.split(r"(?<=[.?!])\s", first, maxsplit=1)[0]
@@ -395,7 +397,7 @@ def first_sentence(thing: object, docstring: str | None = None) -> str:
 
 
 def environment_page() -> str:
-    """Every environment variable that the package reads, and the keys of all providers."""
+    """Return the page of every environment variable that the package reads, and of the keys of all providers."""
     keys = [
         (code(name), ", ".join(map(code, provider.variables)) or ("a cloud login" if provider.login else "none"))
         for name, provider in sorted(PROVIDERS.items())
@@ -405,7 +407,7 @@ def environment_page() -> str:
         table(("variable", "meaning"), [(code(name), meaning) for name, meaning in VARIABLES.items()]),
         "## Of other programs\n"
         + table(("variable", "meaning"), [(", ".join(map(code, name.split(", "))), meaning) for name, meaning in OTHERS.items()]),
-        "## Keys of providers\nThe first variable that is set holds the key, unless `api_key_env` in the spec names another one "
+        "## Keys of providers\nThe first variable that is set has the key, unless `api_key_env` in the spec names another one "
         "([keys](spec.md#keys)).\n\n" + table(("provider", "variables"), keys),
     )
 

@@ -1,8 +1,8 @@
-"""Make docs/pictures/report.png: the first screen of the report on examples/stack.yaml, as a browser shows it.
+"""Makes docs/pictures/report.png: the first screen of the report on examples/stack.yaml, as a browser shows it.
 
     python tools/report_picture.py
 
-It needs Chromium (`make browsers` installs it) and takes half a minute. Make it again when the report's first screen has changed.
+It needs Chromium (`make browsers` installs it) and takes half a minute. Run it again when the report's first screen has changed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "pictures" / "report.png"
 WIDTH, HEIGHT = 1280, 800
 COLORS = 96
-"""Few enough for a small file, and enough for smooth text."""
+"""Number of colours: few enough for a small file, and enough for smooth text."""
 
 
 def make_report(folder: Path) -> Path:
-    """Mine the tickets, run the grid and write its report in `folder`; return the page."""
+    """Mine the tickets, run the grid and write its report in `folder`. Return the page."""
     shutil.copytree(ROOT / "examples" / "tickets", folder / "tickets")
     shutil.copy(ROOT / "examples" / "stack.yaml", folder)
     _summhay(folder, "mine", "tickets", "--out", "mine.json", "--executor", "inline")

@@ -1,10 +1,10 @@
-"""Measures the time and memory of a report by the run's number of judgments; with Chromium, also the time that the page takes to
-open.
+"""Measures the time and memory of a report for runs with different numbers of judgments. With Chromium, it also measures the time
+to open the page.
 
     python tools/report_size.py --judgments 10000 100000 1000000 --data FOLDER
 
-`FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. Summaries and judgments are made up; each size is measured
-in a separate process. Prints the rows of the table in docs/how-to/report.md.
+`FOLDER` has the released `topic_news1.json` and `topic_news2.json`. Summaries and judgments are artificial, and each size is
+measured in a separate process. It prints the rows of the table in docs/how-to/report.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODELS = 10
 
 
 def make(folder: Path, data: Path, judgments: int) -> str:
-    """Make a run of about this many judgments; returns its id."""
+    """Make a run of about this many judgments. Return its id."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "benchmarks"))
     from made_up import finished
 
@@ -59,7 +59,7 @@ def make(folder: Path, data: Path, judgments: int) -> str:
 
 
 def report_of(folder: Path, run: str, out: Path) -> dict[str, float]:
-    """The seconds and the peak MiB of a report, in this process."""
+    """Return the seconds and the peak MiB of a report, in this process."""
     begin = time.perf_counter()
     api.make_report(run, str(folder)).write(str(out))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -68,7 +68,7 @@ def report_of(folder: Path, run: str, out: Path) -> dict[str, float]:
 
 
 def time_opening(out: Path) -> tuple[float, float] | None:
-    """The seconds until the page is shown, and until its list of samples is."""
+    """Return the seconds until the page is shown, and until its list of samples is shown."""
     if shutil.which("chromium") is None:
         return None
     from playwright.sync_api import sync_playwright
@@ -86,7 +86,7 @@ def time_opening(out: Path) -> tuple[float, float] | None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--judgments", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--of", nargs=3, help=argparse.SUPPRESS)

@@ -2,9 +2,9 @@
 
     python tools/scaling.py --judgments 20000 --shapes 1x1 2x1 1x1 2x2 3x3
 
-A shape is WORKERSxNODES, with all Ray nodes on this machine. Each prints a JSON line: judgments per second, from the provider's
-first call to its last; CPU seconds of each kind of process; and `outside`, the mean share of the limit's concurrent calls that
-were not in progress.
+A shape is WORKERSxNODES, with all Ray nodes on this machine. For each shape, it prints a JSON line with the judgments per second,
+from the provider's first call to its last, and the CPU seconds of each kind of process. `outside` is the mean share of the
+allowed concurrent calls that were not in progress.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from simulated_provider import KEY, Simulated, simulated_provider
 
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 A_HAYSTACK = 54
-"""Judgments of one haystack and retriever: nine queries, six insights."""
+"""Number of judgments of one haystack and retriever: nine queries with six insights each."""
 
 CONCURRENCY = 400
 LATENCY_S = 0.5
@@ -41,7 +41,7 @@ KINDS = ("WorkerActor", "LedgerActor", "MapWorker", "raylet", "gcs_server", "sum
 
 
 def spec_of(base: str, haystacks: list[str], workers: int) -> dict[str, Any]:
-    """The spec. All summaries and judgments are different calls."""
+    """Return the spec. All summaries and judgments are different calls."""
     known = {"api_base": base, "api_key_env": "SCALING_KEY", "price": PRICE}
     return {
         "haystacks": haystacks,
@@ -85,7 +85,7 @@ class Watching:
                             self._seen[process.pid] = (kind, times.user + times.system)
 
     def seconds(self) -> dict[str, float]:
-        """Kind -> CPU seconds."""
+        """Return kind -> CPU seconds."""
         found: Counter[str] = Counter()
         for kind, used in self._seen.values():
             found[kind] += used
@@ -94,7 +94,7 @@ class Watching:
 
 @contextlib.contextmanager
 def nodes_of(n: int) -> Iterator[str]:
-    """The address of a cluster: a head for driver and ledger, and n nodes for workers."""
+    """Yield the address of a cluster: a head for driver and ledger, and n nodes for workers."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -133,7 +133,7 @@ def measure(provider: Simulated, spec: Path, store: str, address: str) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--judgments", type=int, default=20_000)
     parser.add_argument("--shapes", nargs="+", default=["1x1", "2x1", "2x2", "3x3"])
     parser.add_argument("--store", choices=("disk", "s3"), default="disk")

@@ -2,16 +2,17 @@
 
     python tools/score_speed.py --data FOLDER --script FILE --store STORE
 
-`FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. `--script`: `utils_eval.py` of
-https://github.com/salesforce/summary-of-a-haystack, timed on both haystacks in two ways, from dicts in memory and from their
-files: `compute_single_sample_results` for each summary with its defaults, which gives the five figures of a summary; and
-`compute_full_results`, which gives only those of the systems. The loop computes the latter faster. Our scoring repeats the
-released judgments as other summaries until there are a million, and goes from rows in memory to the figures of every summary and
-system, without intervals, with a piece on each core as in `summhay score`. `--store`: times the whole scoring of the store's
-first run, which is read several times: every figure and every interval, pooled.
+`FOLDER` has the released `topic_news1.json` and `topic_news2.json`. `--script` is `utils_eval.py` of
+https://github.com/salesforce/summary-of-a-haystack. Two of its functions are timed on both haystacks, from dicts in memory and
+from files. `compute_single_sample_results`, with its defaults, gives the five figures of a summary. `compute_full_results` gives
+only the figures of the systems; the loop computes these faster.
 
-They run in turn. Prints the fastest time of each, by the clock and by processor time, which other work on the machine disturbs
-less.
+For our scoring, the released judgments are repeated as other summaries until there are a million. It computes the figures of
+every summary and system from rows in memory, without intervals, with a piece on each core as in `summhay score`. `--store` times
+the whole scoring of the store's first run, which is read several times: every figure and every interval, pooled.
+
+The methods run in turn. For each, the fastest time is printed, by the clock and by processor time, which other work on the
+machine disturbs less.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Frames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
 def released_frames(data: Path, judgments: int) -> Frames:
-    """The summaries, judgments and gold documents of both haystacks, repeated under other ids until there are enough."""
+    """Return the summaries, judgments and gold documents of both haystacks, repeated under other ids until there are enough."""
     summaries, judged, gold = [], [], []
     for name in NAMES:
         file = read_released((data / name).read_bytes(), name)
@@ -64,7 +65,7 @@ def released_frames(data: Path, judgments: int) -> Frames:
 
 
 def by_columns(frames: Frames) -> tuple[pl.DataFrame, dict[str, tuple[float, ...]]]:
-    """The means of VALUES, as `summhay score` computes them: a row per summary, and system -> its means."""
+    """Return the means of VALUES, as `summhay score` computes them: a row per summary, and system -> its means."""
     summaries, judgments, gold = frames
 
     def part(start: int) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -87,7 +88,7 @@ def by_columns(frames: Frames) -> tuple[pl.DataFrame, dict[str, tuple[float, ...
 
 
 def as_dicts(frames: Frames) -> list[dict[str, Any]]:
-    """Each summary with its judgments and gold documents, as in a released file."""
+    """Return each summary with its judgments and gold documents, as in a released file."""
     summaries, judgments, gold = frames
     documents = {(haystack, insight): set(found) for haystack, insight, found in gold.iter_rows()}
     judged = defaultdict(list)
@@ -106,7 +107,7 @@ def as_dicts(frames: Frames) -> list[dict[str, Any]]:
 
 
 def by_rows(summaries: list[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
-    """System -> means of VALUES, computed judgment by judgment (section 4.1)."""
+    """Return system -> means of VALUES, computed judgment by judgment (section 4.1)."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for summary in summaries:
         values = found[summary["system"]]
@@ -130,7 +131,7 @@ def by_rows(summaries: list[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, float]:
-    """The elapsed and the processor seconds."""
+    """Return the elapsed and the processor seconds."""
     began, spent = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - began, time.process_time() - spent
@@ -139,7 +140,7 @@ def seconds(work: Callable[[], Any]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the released haystacks")
-    parser.add_argument("--judgments", type=int, default=1_000_000, help="how many at least")
+    parser.add_argument("--judgments", type=int, default=1_000_000, help="minimum number of judgments")
     parser.add_argument("--script", type=Path, help="the release's utils_eval.py")
     parser.add_argument("--store", help="a store whose first run is scored")
     parser.add_argument("--turns", type=int, default=3)

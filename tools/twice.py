@@ -1,11 +1,11 @@
-"""Tests that hardly anything is paid for twice: a run is killed at random and restarted, and the provider's calls are counted.
+"""Tests that hardly anything is paid for twice. A run is killed at random and restarted, and the provider's calls are counted.
 
     python tools/twice.py                            # 5,000 calls, 10 kills
     python tools/twice.py --calls 600 --kills 3
 
-Served calls minus distinct ones are at most the calls that were sent and not durable at the kills: at most twice the concurrency
-for each kill. A question that was answered some seconds before a kill is never asked again. Running the finished run again makes
-no call.
+Served calls minus distinct ones may not exceed the calls that were sent and not durable at the kills, which are at most twice the
+concurrency for each kill. A question that was answered some seconds before a kill may not be asked again. Running the finished
+run again may not make a call.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from simulated_provider import simulated_provider
 
 IN_FLIGHT = 64
 DURABLE_S = 1.0
-"""This long after its reply, an answer is durable."""
+"""Seconds from a reply until its answer is durable."""
 PROVIDER = ("--answers", "short", "--latency", "0.1", "--latency-spread", "0.9", "--token-skew", "0.1", "--no-usage", "0.05")
 INLINE = ("--executor", "inline")
 
 
 @dataclass(frozen=True)
 class Kill:
-    """The provider's requests when the worker was dead."""
+    """The provider's requests at the time when the worker was dead."""
 
     arrived: int
-    """Number of requests until then."""
+    """Number of requests that had arrived."""
     answered: frozenset[str]
     """Prompts whose answers must be durable."""
     unanswered: int
-    """Calls that were served, and whose answers had not left the provider."""
+    """Number of calls that were served, but whose answers had not left the provider."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Result:
     kills: tuple[Kill, ...]
     tally: Row
     asked_again: int
-    """Requests for answers that were durable at a kill."""
+    """Number of requests for answers that were durable at a kill."""
     again: Row
     """Totals of the finished run after running it again."""
     again_served: int
@@ -78,14 +78,14 @@ class Result:
 
 
 def kill_after(one: Job, n: float, deaths: list[tuple[float, int]]) -> Kill | None:
-    """Start the run, and kill it when the provider has served `n` more calls; None if the run ended first. `deaths`: the time of
-    each kill, and the number of requests that had arrived until then; this kill is added."""
+    """Start the run, and kill it when the provider has served `n` more calls. Return None if the run ended first. `deaths`: the
+    time of each kill, and the number of requests that had arrived by then; this kill is added."""
     process = one.start(*INLINE)
     if not one.wait_served(process, n):
         return None
     at = time.time()
     kill_all([process.pid])
-    # The provider still reads what the dead process wrote to its connections.
+    # The provider may still read requests that the dead process wrote to its connections.
     while one.tally()["in_flight"]:
         time.sleep(0.02)
     calls = one.requests()
@@ -121,7 +121,7 @@ def measure(calls: int, kills: int, seed: int = 1) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,7 +1,7 @@
-"""Measures the remaining work that `status` reports of calls, dollars and time, against what comes. laws.py says what is printed.
+"""Compares the remaining calls, dollars and time that `status` reports with the actual ones. laws.py describes the output.
 
-python tools/work_left.py told               # about ten minutes
-python tools/work_left.py told --what asking # about a minute
+python tools/work_left.py reported               # about ten minutes
+python tools/work_left.py reported --what asking # about a minute
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from laws import Commands, Found, provider_of
 
 
 def remaining_work(asked: argparse.Namespace) -> Found:
-    """The remaining work after a fifth: as reported by `status`, and as measured at the end."""
+    """Measure the remaining work after a fifth of the run: as reported by `status`, and as it turned out."""
     grid = {
         "haystacks": ["sample/news", "sample/conversation"],
         "retrievers": ["random", "bm25", "oracle", "full"],
@@ -24,7 +24,7 @@ def remaining_work(asked: argparse.Namespace) -> Found:
     }
     shapes: dict[str, Row] = {
         "asking": {"items": 240, "distinct": 19},
-        # Repeats of a free summarizer are one summary, which a plan does not know before they are made.
+        # Repeats of a free summarizer are one summary, but a plan does not know this before they are made.
         "grid": {**grid, "repeats": 4, "summarizers": ["offline/lead"]},
     }
     found = Found()
@@ -53,7 +53,14 @@ def remaining_work(asked: argparse.Namespace) -> Found:
             for name, (said, real) in pairs.items():
                 ratio = said / real if said is not None else float("nan")
                 found.add(
-                    what=what, planned=planned, distinct=distinct, left=name, told=said, real=float(real), ratio=ratio, exit=code
+                    what=what,
+                    planned=planned,
+                    distinct=distinct,
+                    left=name,
+                    reported=said,
+                    real=float(real),
+                    ratio=ratio,
+                    exit=code,
                 )
                 if "line" not in name:
                     found.law(f"{what}: {name} left are within a factor of 1.5", 1 / 1.5 <= ratio <= 1.5)
@@ -63,7 +70,7 @@ def remaining_work(asked: argparse.Namespace) -> Found:
 def commands() -> Commands:
     """The subcommand, with its sizes."""
     made = Commands(__doc__)
-    one = made.add("told", remaining_work)
+    one = made.add("reported", remaining_work)
     one.add_argument("--executor", choices=("inline", "ray"), default="inline")
     one.add_argument("--what", choices=("asking", "grid"), action="append", help="both if left out")
     return made

@@ -1,4 +1,4 @@
-"""The Python API: each command as a function that returns a typed result. Used as `summhay_ray.run` and so on."""
+"""The Python API: each command as a function that returns a typed result, such as `summhay_ray.run`."""
 
 from summhay_ray.api.arguments import load, store_uri
 from summhay_ray.api.haystacks import (

@@ -1,4 +1,4 @@
-"""The arguments of the API's functions: checked against their annotations, and opened as stores, specs and runs."""
+"""Arguments of the API's functions: checks them against their annotations, and opens stores, specs and runs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _NAMES = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function: an argument of a wrong type or choice raises SpecError, in one line. `**options: Unpack[...]` are
-    listed in its signature as keyword arguments."""
+    """Wrap a function, so that an argument of a wrong type or choice raises SpecError. `**options: Unpack[...]` become keyword
+    arguments in its signature."""
     options = options_of(function)
     defaults: Any = {name: option.default for name, (_, option) in options.items()}
     signature = inspect.signature(function)
@@ -53,7 +53,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{function.__name__}() {error}") from None
-        # Leaves out the result's annotation, which may name a type that only type checkers import.
+        # The result's annotation is left out, since only type checkers may import the type in it.
         named = {one.name: one.annotation for one in own}
         hints = get_type_hints(types.SimpleNamespace(__annotations__=named), vars(inspect.getmodule(function)))
         for name, value in given.items():
@@ -78,7 +78,7 @@ def _is(value: Any, kind: Any) -> bool:
         return isinstance(value, numbers.Integral if kind is int else numbers.Real) and not isinstance(value, bool)
     if origin in (Sequence, Iterable):
         listed = isinstance(value, origin) and not isinstance(value, str | bytes | Mapping)
-        # An iterator is left to the function, since it can be read only once.
+        # An iterator is not checked, since it can be read only once.
         return listed and (not isinstance(value, Sequence) or all(_is(one, parts[0]) for one in value))
     return isinstance(value, origin or kind)
 
@@ -94,12 +94,12 @@ def _described(kind: Any) -> str:
 
 
 def store_uri(uri: str | None = None) -> str:
-    """The store's URI: `uri` if given, else $SUMMHAY_STORE, else ./summhay-store."""
+    """Return the store's URI: `uri` if given, else $SUMMHAY_STORE, else ./summhay-store."""
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
 def load_with(spec: Spec, store: str | None, options: PlanOptions, cluster: engine.Cluster | None = None) -> Workload[Any]:
-    """`load` with the `overrides` and `untrusted` of a run's options. `cluster`: reads the inputs if there are many."""
+    """Load a spec with the `overrides` and `untrusted` of a run's options. If there are many inputs, `cluster` reads them."""
     mapped = (lambda _: None) if cluster is None else cluster.mapped
     return engine.load_workload(
         spec, options["overrides"], functools.partial(store_of, store), untrusted=options["untrusted"], mapped=mapped
@@ -107,12 +107,12 @@ def load_with(spec: Spec, store: str | None, options: PlanOptions, cluster: engi
 
 
 def cluster_of(options: StartOptions) -> engine.Cluster:
-    """Where a start with these options may use Ray."""
+    """Return where a start with these options may use Ray."""
     return engine.Cluster(options["address"], options["executor"], not options["untrusted"])
 
 
 def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions) -> Workload[Any]:
-    """Like `load`, for a command of one kind, which is the default kind of the spec. Raises SpecError for another kind."""
+    """Load a spec for a command of one kind, which is the spec's default kind. Raise SpecError for another kind."""
 
     def with_kind(_: object, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         found = str(fields.get("kind") or ("summhay" if "haystacks" in fields else kind))
@@ -125,33 +125,33 @@ def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions)
 
 @checked
 def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *, untrusted: bool = False) -> Workload[Any]:
-    """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
+    """Return the workload of a spec, with its inputs read and every name checked. Raise SpecError, InvalidHaystack, StoreError.
 
-    `store`: holds the inputs that the spec names by hash or that another run has made. `untrusted`: somebody else wrote the spec;
-    it may not run its own code, read files outside its folder, or send a key elsewhere (docs/how-to/untrusted.md). A mapping's
-    folder is the current one.
+    `store`: the store with the inputs that the spec names by hash, or that another run has made. `untrusted`: somebody else wrote
+    the spec. Then it may not run its own code, read files outside its folder, or send a key elsewhere (docs/how-to/untrusted.md).
+    The folder of a mapping is the current one.
     """
     return engine.load_workload(spec, overrides, functools.partial(store_of, store), untrusted=untrusted)
 
 
 def uri_of(spec: engine.Spec, store: str | None) -> str:
-    """The store's URI for a spec. An s3:// URI without an endpoint gets the spec's `endpoint_url`."""
+    """Return the store's URI for a spec. An s3:// URI without an endpoint gets the spec's `endpoint_url`."""
     return with_endpoint(store_uri(store), spec.endpoint_url)
 
 
 def store_of(store: str | None, spec: engine.Spec) -> Store:
-    """The store for a spec."""
+    """Open the store for a spec."""
     return Store(uri_of(spec, store))
 
 
 def check_budget(budget: float | None) -> None:
-    """Raises SpecError unless it is a valid amount of dollars."""
+    """Raise SpecError unless it is a valid amount of dollars."""
     if budget is not None and not 0 <= budget < math.inf:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no limit")
 
 
 def run_options(options: StartOptions, compat: Compat = "default", limit: int | None = None) -> RunOptions:
-    """The options for the engine, checked before anything is read. The address "local" is this machine."""
+    """Return the options for the engine, checked before anything is read. The address "local" means this machine."""
     check_budget(options["budget"])
     if limit is not None and limit < 1:
         raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all items")
@@ -160,13 +160,13 @@ def run_options(options: StartOptions, compat: Compat = "default", limit: int | 
 
 
 def opened_run(run_id: str, store: str | None) -> RunStore:
-    """The run whose id begins with `run_id`. Raises StoreError if none or several match, or if its record is damaged."""
+    """Open the run whose id begins with `run_id`. Raise StoreError if none or several match, or if its record is damaged."""
     run = Store(store_uri(store)).run(run_id)
     engine.check_record(run)
     return run
 
 
 def stored_run(run_id: str, store: str | None) -> tuple[Workload[Any], RunStore]:
-    """A stored run, and its workload."""
+    """Return the workload of a stored run, and the run."""
     stored = opened_run(run_id, store)
     return engine.workload_of(stored), stored

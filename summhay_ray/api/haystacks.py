@@ -1,4 +1,4 @@
-"""Haystacks: imported, made of documents, synthesized, verified and audited."""
+"""Haystacks: imports them, makes them from documents or by synthesis, verifies and audits them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from summhay_ray.run_options import PlanOptions, StartOptions
 from summhay_ray.store import Store
 
 MANY_VERIFIED = 8
-"""Up to this many files are verified without Ray, which takes seconds to start."""
+"""Maximum number of files that are verified without Ray, because starting Ray takes seconds."""
 
 
 @checked
@@ -29,7 +29,7 @@ def import_released(paths: str | Path | Sequence[str | Path], store: str | None 
 
 @checked
 def import_collection(folder: str | Path, store: str | None = None) -> benchmarks.odsum.CollectionImport:
-    """Import a folder of documents and queries (docs/how-to/odsum.md); a spec then names it as `corpus: store/SHA256`.
+    """Import a folder of documents and queries (docs/how-to/odsum.md). Specs then use it by `corpus: store/SHA256`.
 
     Raises SpecError, with one line that names the file.
     """
@@ -47,13 +47,14 @@ def mine(
     absent: int | None = None,
     **options: Unpack[StartOptions],
 ) -> RunResult:
-    """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
+    """Make a haystack from a folder of documents, or from a spec of kind mine. The same call resumes.
 
-    People's decisions about an earlier haystack, in the store or in the file `out`, also apply to this one where it has the same
-    insight and documents. `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV or XLSX; an
-    HTML page beside it). `absent`: number of additional queries that no document answers. Raises SpecError or StoreError before
-    any work. Also raises UserError for a file that may not be written: an existing sheet, or an `out` with a person's work unless
-    `replace_review`.
+    People's decisions about an earlier haystack, in the store or in the file `out`, are applied if this one has the same insight
+    and documents. `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV or XLSX); an HTML
+    page is written next to it. `absent`: number of additional queries that no document answers.
+
+    Raises SpecError or StoreError before any work. Raises UserError for a file that may not be written: an existing sheet, or,
+    without `replace_review`, an `out` with a person's work.
     """
     start = run_options(options)
     if absent is not None:
@@ -74,7 +75,7 @@ def mine(
         benchmarks.mine.carry_over(run, benchmarks.mine.haystack_of(run, reviewed=False), replaced)
         raw = benchmarks.mine.haystack_of(run)
         if decided := raw["topic_metadata"]["mine"].get("review"):
-            notes = [f"a review holds for {decided['seen']} of its {decided['of']} insights"]
+            notes = [f"people's decisions hold for {decided['seen']} of the {decided['of']} insights"]
         if haystack is not None:
             benchmarks.mine.write_haystack(raw, haystack)
             files.append(str(haystack))
@@ -94,7 +95,8 @@ def show_text(
     overrides: Iterable[str] = (),
     untrusted: bool = False,
 ) -> dict[str, Any]:
-    """What `mine` reads from a document of the folder: `title`, `date`, `kept` statements and `left_out` lines with the reason.
+    """Return what `mine` reads from a document of the folder: `title`, `date`, `kept` statements and `left_out` lines with the
+    reason.
 
     Raises UserError if the folder has no such document.
     """
@@ -103,7 +105,7 @@ def show_text(
 
 
 def _mining(folder: str | Path | Mapping[str, Any], store: str | None, options: PlanOptions) -> benchmarks.mine.Mine:
-    """The workload of mining a folder or a spec. Raises SpecError."""
+    """Return the workload for mining a folder or a spec. Raise SpecError."""
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
     if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
         what = "is a file and no spec" if Path(spec).exists() else "no such folder"
@@ -119,8 +121,8 @@ def accept(
 ) -> dict[str, Any]:
     """Accept a sheet of `mine` or `check_pairs` that a person has filled in. `out`: a file for the haystack.
 
-    Raises UserError with row and column, and changes nothing, if an edit is invalid, or if a later review's decision would be
-    lost (unless `replace_review`).
+    Raises UserError with row and column, and changes nothing, if an edit is invalid. Without `replace_review`, it also does so if
+    a decision of a later review would be lost.
     """
     path = None if out is None else Path(out)
     return benchmarks.mine.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], path, replace_review)
@@ -135,10 +137,12 @@ def check_pairs(
     sheet: str | Path | None = None,
     ask: Callable[[int, int, Any], bool | None] | None = None,
 ) -> dict[str, Any]:
-    """Have a person check `n` pairs of an insight and a document of a mined haystack (its file): how much of the gold is right?
+    """Have a person check `n` pairs of an insight and a document in the file of a mined haystack, to measure how much of the gold
+    is right.
 
-    Writes a sheet of pairs for `accept`, or asks immediately: `ask` receives the number of the pair, the total, and the pair; it
-    returns None to skip a pair. The answers are stored in the file, and in the run that made the haystack.
+    It writes a sheet of pairs for `accept`, or asks immediately by `ask`. This function receives the number of the pair, the
+    total, and the pair; it returns None to skip a pair. The answers are stored in the file, and in the run that made the
+    haystack.
     """
     path = Path(haystack)
     raw = benchmarks.mine.read_mined(path)
@@ -161,7 +165,8 @@ def check_pairs(
 def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None, **options: Unpack[StartOptions]) -> RunResult:
     """Make and verify the haystacks of a synth spec. The same call resumes. `out`: a folder to write them to.
 
-    A haystack's `entry` names it in the spec of a run in the same store. Raises SpecError or StoreError before any call is made.
+    The `entry` of a haystack is its name in the specs of runs in the same store. Raises SpecError or StoreError before any call
+    is made.
     """
     start = run_options(options)
     loaded = load_made_by(benchmarks.synth.Synth.kind, spec, store, options)
@@ -181,7 +186,7 @@ def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None
 def verify(
     paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
 ) -> list[benchmarks.synth.VerifiedFile]:
-    """Check haystack files against their own annotations, offline, and list mismatches. `out`: a CSV file for all checks.
+    """Check haystack files against their own annotations, offline, and list the mismatches. `out`: a CSV file for all checks.
 
     More than eight files are checked by a local Ray, or by the Ray cluster at `address`, whose nodes must see them. Raises
     InvalidHaystack, and UserError if `out` exists.
@@ -213,8 +218,7 @@ def audit(
 ) -> dict[str, Any]:
     """Write a sheet with a sample of the annotations of a run's haystacks for a person to label. Never overwrites a file.
 
-    The sheet asks for the subtopics of `insights` insights and for the insights in `documents` documents, taken from at most
-    `haystacks` haystacks.
+    The sheet asks for the subtopics of some insights, and for the insights in some documents, from at most `haystacks` haystacks.
     """
     return benchmarks.synth.write_sheet(
         stored_run(run_id, store)[1],

@@ -1,4 +1,4 @@
-"""Scores, compares and reports stored runs, without any call; also measures judges, and asks them again."""
+"""Scores, compares and reports stored runs, without any call; also measures judges, and judges summaries again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _reading(*runs: RunStore) -> Iterator[None]:
-    """A context for reading runs. It imports user code only for a run of a user-defined kind, to score or show it.
+    """A context in which runs are read. It imports user code only for a run of a user-defined kind, to score or show it.
 
     Raises DamagedRecord for a run whose tables lack a column.
     """
@@ -39,7 +39,7 @@ def score(
     judge: str = "",
     labels: str | Path | None = None,
 ) -> benchmarks.summhay.ScoreResult | Results:
-    """Score a run from the store, without any call: its own judge first, then those of `rejudge`.
+    """Score a stored run, without any call: first the judgments of its own judge, then those of `rejudge`.
 
     A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`. `judge`:
     use only this judge's judgments. `labels`: a sheet of `label` with people's labels, which also correct the figures.
@@ -59,15 +59,16 @@ def score(
 def label(
     run_id: str, n: int = 30, sheet: str | Path = "labels.csv", store: str | None = None, *, judge: str = "", seed: int = 0
 ) -> dict[str, Any]:
-    """Write a sheet with `n` of a run's judgments for people to label, the most informative ones. Never overwrites a file.
+    """Write a sheet with the `n` most informative judgments of a run, for people to label. Never overwrites a file.
 
-    `judge`: whose judgments; by default the run's own judge's. `score`, `make_report` and `compare_systems` accept the labels.
+    `judge`: the judge whose judgments are used, by default the run's own. `score`, `make_report` and `compare_systems` accept the
+    labels.
     """
     return benchmarks.summhay.draw_labels(opened_run(run_id, store), n, Path(sheet), judge, seed)
 
 
 def _labels(labels: str | Path | None, *runs: RunStore) -> Any:
-    """The labels in a sheet; None without one. Raises UserError for a run that has no judges of summaries."""
+    """Return the labels in a sheet, or None without one. Raise UserError for a run without judges of summaries."""
     if not labels:
         return None
     if unjudged := [run.run_id for run in runs if not _has_judges(run)]:
@@ -77,7 +78,7 @@ def _labels(labels: str | Path | None, *runs: RunStore) -> Any:
 
 @checked
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
-    """The current results of a run of any kind, from the store: scores, sections, warnings. Makes no call."""
+    """Return the current results of a stored run of any kind: scores, sections, warnings. Makes no call."""
     stored = opened_run(run_id, store)
     with _reading(stored):
         return engine.results_of(engine.workload_of(stored), stored, ReadOptions(compat))
@@ -89,7 +90,7 @@ def compare(
 ) -> benchmarks.rejudge.CompareResult | benchmarks.extract_evaluate.RaterComparison:
     """Compare two judges on one run: their agreement, the `rows` insights where they differ most, and the systems' ranking.
 
-    `judges`: two of the run's judges, including those of `rejudge`; not needed if the run has just two.
+    `judges`: two of the run's judges, including those of `rejudge`. They may be omitted if the run has only two.
     """
     workload, run = stored_run(run_id, store)
     if (rates := getattr(workload, "rates", None)) is not None:
@@ -116,12 +117,14 @@ def compare_systems(
 ) -> comparison.SystemComparison | benchmarks.extract_evaluate.RaterComparison:
     """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
-    In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
-    same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
-    that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
-    (for other benchmarks: documents), or to other `haystacks`; by default to the latter if there are six or more. `by`: for
-    summaries of haystacks, compare retrievers (each averaged over the models) or models (each averaged over the retrievers)
-    instead of systems. `labels`: as for `score`, for one of the runs.
+    In one run, it compares every pair of systems, or those that match the two names or patterns in `systems`. In two runs, it
+    compares systems of the same name, or the first name of one run with the second of the other.
+
+    `judge`: the judge whose judgments are used. By default, it is each run's own judge or, if these differ, one that both runs
+    have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks (for other
+    benchmarks: documents), or to other `haystacks`. The default is `haystacks` if there are six or more. `by`: for summaries of
+    haystacks, compare retrievers (each averaged over the models) or models (each averaged over the retrievers) instead of
+    systems. `labels`: as for `score`, for one of the runs.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one from each run, compared
     on texts that both rated.
@@ -161,9 +164,8 @@ def compare_systems(
 
 
 def leaderboard(run_id: str, store: str | None = None, scores: Any = None) -> comparison.SystemComparison | None:
-    """All systems of a run, compared by the first figure; None if there are no two with scores by query. `scores`: those of the
-    run, if its systems are judged summaries.
-    """
+    """Compare all systems of a run by its first figure. Return None unless at least two systems have scores by query. `scores`:
+    the run's scores, if its systems are judged summaries."""
     if isinstance(scores, benchmarks.summhay.ScoreResult):
         return benchmarks.summhay.compared_by_record(scores)
     from summhay_ray import comparison
@@ -178,12 +180,12 @@ def leaderboard(run_id: str, store: str | None = None, scores: Any = None) -> co
 
 
 def _has_judges(run: RunStore) -> bool:
-    """Whether a run has judgments of summaries of haystacks, or of another run's."""
+    """Whether a run has judgments of summaries of haystacks, or of another run's summaries."""
     return run.declared.keys() >= {"insights", "summaries", "judgments"} or "of" in run.record
 
 
 def _check_judged(run: RunStore, judge: str) -> None:
-    """Raises UserError if a judge is named for a run that cannot have several judges of summaries."""
+    """Raise UserError if a judge is named for a run that cannot have several judges of summaries."""
     if judge and (of := run.record.get("of")) is not None:
         raise UserError(f"judge {judge}: {run.run_id} holds judgments of the summaries of {of}; give that run")
     if judge and not _has_judges(run):
@@ -201,9 +203,9 @@ def make_report(
     labels: str | Path = "",
     over: Over | None = None,
 ) -> reports.Report:
-    """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
+    """Make a report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    `judge`: whose judgments it shows; by default those of each run's own judge. `labels`: as for `score`; `over`: as for
+    `judge`: the judge whose judgments it shows, by default each run's own. `labels`: as for `score`; `over`: as for
     `compare_systems`. A notebook displays the report. Raises StoreError, UserError.
     """
     from summhay_ray import report as reports
@@ -228,7 +230,7 @@ def judge_bench(
     held_out: bool = False,
     untrusted: bool = False,
 ) -> benchmarks.judge_bench.BenchResult:
-    """Compare judges with people's annotations; without `judges`, the file's stored predictions and the offline judge.
+    """Compare judges with people's annotations. By default, the judges are the file's stored predictions and the offline judge.
 
     `spec`: the path of a spec whose judges give the endpoints and prices of models. `held_out`: fit the offline judge on the
     file's other topics. Nothing is written if no call is made.
@@ -269,14 +271,14 @@ def bench_support_judges(
     spec: str | None = None,
     untrusted: bool = False,
 ) -> list[benchmarks.support.SupportAgreement]:
-    """Compare support judges with people's labels of claims (docs/how-to/citations.md); by default the free judge.
+    """Compare support judges, by default the free one, with people's labels of claims (docs/how-to/citations.md).
 
     `budget`: dollars for each judge. Returns a row for each judge and source of the file, and one for all sources together.
     """
     check_budget(budget)
     opened, labels = Store(store_uri(store)), benchmarks.support.read_claim_labels(Path(file))
     named = dict.fromkeys(judges or ["offline"])
-    # Checks every judge before asking the first.
+    # Check every judge before asking the first one.
     workloads = [(name, benchmarks.support.load_labelled(Path(file), name, spec, untrusted)) for name in named]
     rows: list[benchmarks.support.SupportAgreement] = []
     for name, workload in workloads:
@@ -294,7 +296,7 @@ def rejudge(
     spec: str | None = None,
     **options: Unpack[StartOptions],
 ) -> RunResult:
-    """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
+    """Judge the stored summaries of a run again. The old judgments stay. The same call resumes.
 
     `judges`: names such as `offline` or `blend(openai/gpt-5.4,offline)`. `spec`: the path of a YAML file with judges and their
     settings. Raises SpecError or StoreError before any call is made.
@@ -332,9 +334,9 @@ def support(
 ) -> RunResult:
     """Judge, without gold, whether the cited documents support the claims that cite them. The same call resumes.
 
-    `what`: a run's id, or a file of answers in JSON lines, which cite `documents`, a folder, or their own passages
-    (docs/how-to/citations.md). `judge`: by default the free `offline/support-judge`; a model, `nli/NAME`, or a cascade or panel
-    of them. `per`: what one question to a model covers. Raises SpecError or StoreError before any call is made.
+    `what`: a run's id, or a file of answers in JSON lines (docs/how-to/citations.md). The answers cite files of the folder
+    `documents`, or their own passages. `judge`: the free `offline/support-judge` by default, a model, `nli/NAME`, or a cascade or
+    panel of these. `per`: what one question to a model covers. Raises SpecError or StoreError before any call is made.
     """
     start = run_options(options)
     request = benchmarks.support.SupportRequest(judge or benchmarks.support.SUPPORT_JUDGE, per)
@@ -350,7 +352,7 @@ def support(
 def recite(
     run_id: str, store: str | None = None, *, mode: Literal["both", "drop", "add"] = "both"
 ) -> benchmarks.support.ReciteResult:
-    """Copy a run's summaries with citations repaired by the free support judge into a new run, without any call.
+    """Copy a run's summaries into a new run, with citations repaired by the free support judge. Makes no call.
 
     `mode`: drop unsupported citations, add supported ones, or both. Coverage judgments carry over. Raises UserError.
     """

@@ -1,4 +1,4 @@
-"""Runs and plans specs, submits them as jobs, and checks whether this machine is ready for them."""
+"""Runs, plans and submits specs, and checks whether this machine is ready for them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from summhay_ray.store import Store
 
 @dataclass(frozen=True)
 class ReportableResult(RunResult):
-    """The result of a run and the store that holds it, so that it can draw figures."""
+    """The result of a run, with the run's store, so that it can draw figures."""
 
     store: str = ""
 
     def _repr_html_(self) -> str:
-        """For a notebook: the outcome, the decision and the leaderboard; without one, the scores or the first section."""
+        """Return HTML for a notebook: the outcome, the decision and the leaderboard; if there is none, the scores or the first
+        section."""
         compared = leaderboard(self.run, self.store, self.scores)
         alone = [self.scores] if hasattr(self.scores, "_repr_html_") else self.sections[:1]
         return self._html(alone if compared is None else [compared])
 
     def figure(self, name: str) -> Any:
-        """A section's chart, such as "cost_quality", as a matplotlib figure. Raises UserError, which lists the charts."""
+        """Draw a section's chart, such as "cost_quality", as a matplotlib figure. Raise UserError, which lists the charts."""
         return make_report(self.run, self.store).figure(name)
 
 
@@ -71,8 +72,8 @@ def retrieve(
 ) -> RunResult:
     """Rank documents and measure the rankings; the spec's summarizers and judges are ignored. The same call resumes.
 
-    `trec`: a folder to write each retriever's rankings to, as RETRIEVER.run, and `qrels`. `beir`: a folder to write each corpus
-    to, as a BEIR folder. Raises SpecError for a kind without retrieval, and UserError rather than overwrite a file.
+    `trec`: a folder for each retriever's rankings, as RETRIEVER.run, and for `qrels`. `beir`: a folder for each corpus, in BEIR
+    format. Raises SpecError for a kind without retrieval, and UserError if a file exists.
     """
     start = run_options(options)
     for folder in (one for one in (trec, beir) if one is not None):
@@ -127,7 +128,7 @@ def submit(
     compat: Compat = "default",
     **options: Unpack[PlanOptions],
 ) -> RayJob:
-    """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
+    """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for the job's end.
 
     Keys are not sent. Raises UserError, SpecError or StoreError before anything is sent.
     """
@@ -139,11 +140,12 @@ def submit(
 
 @checked
 def plan(spec: Spec, store: str | None = None, *, exact: bool = False, **options: Unpack[PlanOptions]) -> PlanResult:
-    """Calls, tokens and dollars of a run per stage and model, before any call; `reused` counts answers already paid for.
+    """Return the calls, tokens and dollars of a run per stage and model, before any call. `reused` counts answers already paid
+    for.
 
-    The plan of more than 2,000 items is estimated from a stratified sample (`drawn`); `exact` counts every item.
+    With more than 2,000 items, the plan is estimated from a stratified sample (`drawn`), unless `exact`.
 
-    The result warns if `budget` (default: the spec's) will stop the run, and if a key is missing on this machine.
+    The result contains warnings if `budget` (default: the spec's) will stop the run, or if a key is missing on this machine.
     """
     check_budget(budget := options["budget"])
     loaded = load_with(spec, store, options)
@@ -156,7 +158,8 @@ def plan(spec: Spec, store: str | None = None, *, exact: bool = False, **options
 
 @checked
 def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:
-    """Check whether this machine is ready (for the spec). `store`: also read this whole store and check its files."""
+    """Check whether this machine is ready, and ready for the spec if given. `store`: also read this whole store and check its
+    files."""
     from summhay_ray import local_models
 
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
@@ -169,7 +172,7 @@ def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: boo
 
 
 def _models_here(loaded: Workload[Any] | None) -> list[Check]:
-    """Check the spec's embedding and reranking models by loading them; without a spec, locate the default ones."""
+    """Check the spec's embedding and reranking models by loading them. Without a spec, find the default ones."""
     from summhay_ray import encoders
 
     if loaded is None:
@@ -186,7 +189,8 @@ def _models_here(loaded: Workload[Any] | None) -> list[Check]:
 
 
 def _default_models() -> list[Check]:
-    """Checks that report where the retrievers' default models are. They always pass, since not every spec needs these models."""
+    """Find the retrievers' default models, and report the places. These checks always pass, since not every spec needs the
+    models."""
     from summhay_ray import encoders
     from summhay_ray.retrieve import MPNET
 

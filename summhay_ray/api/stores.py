@@ -25,20 +25,20 @@ ExportFormat = Literal["released", "trec-rag", "lm-eval", "every-eval-ever", "hu
 
 @checked
 def runs(store: str | None = None) -> list[RunEntry]:
-    """All runs of the store, latest first."""
+    """Return all runs of the store, latest first."""
     with plugins.own_code_allowed(False):
         return engine.entries(storage.Store(store_uri(store)))
 
 
 @checked
 def full_id(run_id: str, store: str | None = None) -> str:
-    """The full id of the run whose id begins with `run_id`. Raises StoreError if none or several match."""
+    """Return the full id of the run whose id begins with `run_id`. Raise StoreError if none or several match."""
     return opened_run(run_id, store).run_id
 
 
 @checked
 def status(run_id: str, store: str | None = None) -> StatusResult:
-    """The state of a run: progress, cost, failures, damage. Imports no user code."""
+    """Return the state of a run: progress, cost, failures, damage. Imports no user code."""
     with plugins.own_code_allowed(False):
         return engine.status(opened_run(run_id, store))
 
@@ -47,8 +47,8 @@ def status(run_id: str, store: str | None = None) -> StatusResult:
 def stop(run_id: str, store: str | None = None, *, cancel_batches: bool = False) -> str:
     """Stop the run's driver, on any machine, and wait until its calls in flight are stored. Returns `on HOST, pid N`.
 
-    `cancel_batches`: also cancel the run's batches, and store and book what they have answered; without a driver, this returns an
-    empty string. Raises UserError if the run has no live driver, and no batches to cancel.
+    `cancel_batches`: also cancel the run's batches; store and charge what they have answered. Then a run without a driver gives
+    an empty string. Raises UserError if the run has no live driver, and no batches to cancel.
     """
     return engine.stop(opened_run(run_id, store), cancel_batches=cancel_batches)
 
@@ -61,7 +61,7 @@ def release(run_id: str, store: str | None = None) -> ReleaseResult:
 
 @checked
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
-    """All failures of a run, each with the model that was asked, and with its location (such as the cell or haystack) if the
+    """Return all failures of a run. Each has the model that was asked, and its location, such as the cell or haystack, if the
     benchmark knows it."""
     stored = opened_run(run_id, store)
     frame = stored.table("failures")
@@ -72,13 +72,13 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
             # A user-defined kind.
             places = {}
     rows = [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
-    # The model that was asked, rather than the one whose answer was judged.
+    # Report the model that was asked, rather than the one whose answer was judged.
     return [{**row, "model": own.get("model") or row.get("model", "")} for row, own in zip(rows, frame.to_dicts(), strict=True)]
 
 
 @checked
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
-    """Everything that led to an item or answer. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
+    """Return everything that led to an item or answer. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
     workload, stored = stored_run(run_id, store)
     return workload.explain(stored, key, compat)
 
@@ -89,9 +89,10 @@ WHOSE = ("system", "label", "retriever", "ordering", "model", "haystack_id", "su
 
 @checked
 def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
-    """A table of a run as a polars frame, sorted by its primary key. `name`: see schemas/*.json. Raises UserError if unknown.
+    """Return a table of a run as a polars frame, sorted by its primary key. `name`: see schemas/*.json. Raise UserError if
+    unknown.
 
-    `scores` and `judgments` get the columns WHOSE of their summary.
+    `scores` and `judgments` also get their summary's columns WHOSE.
     """
     stored = opened_run(run_id, store)
     if name not in stored.declared:
@@ -116,14 +117,15 @@ def export(
     *,
     with_texts: bool = False,
 ) -> list[Path | str]:
-    """Write the run into the folder `out` and return the paths of the files. `judge`: whose judgments; by default its own.
+    """Write the run into the folder `out`, and return the paths of the files. `judge`: the judge whose judgments are written, by
+    default the run's own.
 
     - released: SummHay JSON files.
-    - trec-rag: only the answers, in the exchange format of the TREC tracks for RAG, for any run whose answers cite documents: a
-      JSON lines file for each system.
-    - lm-eval, every-eval-ever: the figures as `results.json`, or as evaluation logs of that project, one for each model.
-    - hub: a dataset for the Hugging Face Hub. `with_texts`: with the texts of documents.
-    - wandb, mlflow: logs the figures in these trackers instead, and returns the addresses.
+    - trec-rag: the answers alone, in the format of the TREC tracks for RAG, if they cite documents. Each system gets a JSON lines
+      file.
+    - lm-eval: the figures as `results.json`. every-eval-ever: the figures as evaluation logs, one for each model.
+    - hub: a dataset for the Hugging Face Hub, with the texts of documents if `with_texts`.
+    - wandb, mlflow: log the figures in this tracker, and return the addresses instead of paths.
 
     Raises StoreError, UserError.
     """
@@ -142,7 +144,7 @@ def export_tables(
     """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
 
     A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. A file ATTRIBUTION in the same folder
-    gives source and licence of the texts, if the run has them. Raises UserError.
+    gives the texts' source and licence, if the run has them. Raises UserError.
     """
     run = opened_run(run_id, store)
     if Path(target).is_file():
@@ -173,17 +175,16 @@ class CleanResult:
     kinds: Mapping[str, Mapping[str, int]]
     dry_run: bool
     warnings: Sequence[str] = ()
-    """A line for each damaged run, which is not touched, and for each damaged driver record."""
+    """A line for each damaged run, which is left alone, and for each damaged driver record."""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay clean`."""
+        """Return the JSON document of `summhay clean`."""
         return asdict(self)
 
 
 @checked
 def clean(store: str | None = None, older_s: float = storage.RETENTION_S, dry_run: bool = False) -> CleanResult:
-    """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are kept
-    (`delete_answers`).
+    """Delete unneeded files of the store that are older than `older_s` seconds. Answers are kept; `delete_answers` deletes them.
 
     Runs do this themselves once a day. `dry_run`: only report what would be freed. Raises StoreError, for example if there is no
     store, and OSError.
@@ -209,18 +210,18 @@ class DeletionResult:
     """The answers that were deleted, or would be."""
 
     runs: Sequence[Mapping[str, Any]]
-    """For each run concerned: `run`, `answers` (number of those that it had paid for), `usd` (what they cost, which stays counted
-    as spent), and `items` (number of those that are removed from its tables)."""
+    """For each run concerned: `run`; `answers`, the number of these answers that it paid for; `usd`, their cost, which still
+    counts as spent; `items`, the number of items that are removed from its tables."""
     answers: int
-    """Number of answers of all runs."""
+    """Number of answers of all runs together."""
     usd_again: float
-    """Maximum dollars that later runs pay to ask the same questions again."""
+    """Maximum dollars that later runs must pay for asking the same questions again."""
     dry_run: bool
     warnings: Sequence[str] = ()
     """A line for each damaged run, and for each run and file that may hold copies of the texts."""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay clean --answers`."""
+        """Return the JSON document of `summhay clean --answers`."""
         return asdict(self)
 
 
@@ -228,12 +229,12 @@ class DeletionResult:
 def delete_answers(
     store: str | None = None, run: str = "", before: str = "", matching: str = "", dry_run: bool = True
 ) -> DeletionResult:
-    """Delete stored answers, and the items that used them from the tables of all runs. `dry_run`: only report them.
+    """Delete stored answers. Also remove the items that used them from the tables of all runs. `dry_run`: only report them.
 
-    Selects the answers that `run` paid for, that were stored by starts of runs before `before` (ISO 8601, UTC without an offset),
-    and that contain the text `matching`. At least one of the three is required; an answer must match all that are given. Their
-    cost stays counted. Later runs ask again. Raises UserError, also while a driver is running; OSError. After any interruption,
-    the same call continues.
+    An answer is selected if `run` paid for it, if a run started before `before` (ISO 8601; UTC if it has no offset) stored it,
+    and if it contains the text `matching`. At least one of the three must be given; an answer must match all given ones. The
+    answers' cost still counts as spent. Later runs ask again. After any interruption, the same call continues. Raises OSError,
+    and UserError, for example while a driver is running.
     """
     if not (run or before or matching):
         raise UserError("no answers are selected: give a run, a date, or a text")

@@ -1,7 +1,7 @@
 """The built-in benchmarks, one folder each. They use the engine through `summhay_ray.benchmark`.
 
-Importing this package loads none of them; the engine's registry finds each by its kind. As an attribute of this package, a
-folder's door (`benchmarks.summhay`) is imported on first use.
+Importing this package loads no benchmark: the engine's registry finds each by its kind. The attribute `benchmarks.summhay`
+imports that benchmark's folder on first use.
 """
 
 import importlib
@@ -39,13 +39,14 @@ KINDS = {
     "support": "summhay_ray.benchmarks.support:SupportBench",
     "synth": "summhay_ray.benchmarks.synth:Synth",
 }
-"""Kind -> module:Class."""
+"""Kind of a benchmark -> module:Class."""
 
 __all__ = ["KINDS", "kind_of"]
 
 
 def kind_of(fields: Mapping[str, Any]) -> str:
-    """The default kind of a spec: `synth` if it has topics and no haystacks, else `summhay`. Raises UserError for a haystack."""
+    """Return the default kind of a spec: `synth` if it has topics and no haystacks, else `summhay`. Raises UserError if the
+    file is a haystack."""
     if all(isinstance(fields.get(name), list) for name in ("subtopics", "documents")):
         mend = "a spec names it, as in haystacks: [FILE.json] (summhay init writes one); summhay verify checks a haystack"
         raise UserError(f"this is a haystack and no spec; {mend}")

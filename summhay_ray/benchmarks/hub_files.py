@@ -1,7 +1,7 @@
-"""Files of data sets on the Hugging Face Hub, and the haystacks in them, by the names that specs use.
+"""Files of data sets on the Hugging Face Hub, and the haystacks in them, addressed by the names that specs use.
 
-The package huggingface_hub downloads a file once and caches it. Its variables apply: HF_ENDPOINT, HF_HOME, HF_TOKEN,
-HF_HUB_OFFLINE. Without the Hub, what is cached is used.
+The package huggingface_hub downloads a file once and caches it. Its environment variables apply: HF_ENDPOINT, HF_HOME,
+HF_TOKEN, HF_HUB_OFFLINE. If the Hub cannot be reached, cached files are used.
 """
 
 import functools
@@ -19,7 +19,7 @@ from summhay_ray.inputs import read_json
 from summhay_ray.text import read_json_lines
 
 HUB = "hub:"
-"""Prefix of an entry of a spec's haystacks that names a data set: `hub:OWNER/NAME[@REVISION][/FILE]`."""
+"""Prefix of an entry in a spec's `haystacks` that names a data set: `hub:OWNER/NAME[@REVISION][/FILE]`."""
 _ENTRY = re.compile(r"hub:([^/@\s]+/[^/@\s]+)(?:@([^/\s]+))?(?:/(.+))?")
 _ROW = re.compile(r"(.+)/haystack-(\d+)")
 _JSON, _LINES, _PARQUET = ".json", (".jsonl", ".ndjson"), ".parquet"
@@ -27,15 +27,15 @@ _PATTERNS = ["*.json", "*.jsonl", "*.ndjson", "*.parquet"]
 
 
 def hub_path(repo: str, file: str, revision: str | None) -> Path:
-    """The path of a file of a data set in the cache, downloaded if it is not there. Raises UserError."""
+    """Return the path of a data set's file in the cache; downloads the file if necessary. Raises UserError."""
     return _path_from_hub(f"{repo}/{file}", revision, "hf_hub_download", repo, file)
 
 
 def hub_entries(entry: str) -> list[str]:
-    """The haystacks in a data set, or in one of its files, each as an entry with the exact revision. Raises UserError.
+    """List the haystacks in a data set, or in one of its files, as entries with the exact revision. Raises UserError.
 
-    A JSON file is a haystack if it has documents and subtopics; so is each row of a file of JSON lines or of a Parquet file,
-    which is called FILE/haystack-N.
+    A JSON file is a haystack if it has documents and subtopics. So is a row of a JSON lines or Parquet file that has both; its
+    entry ends with /haystack-N.
     """
     match = _ENTRY.fullmatch(entry)
     if match is None:
@@ -57,7 +57,7 @@ def hub_entries(entry: str) -> list[str]:
 
 
 def hub_content(entry: str) -> bytes:
-    """The JSON text of a haystack that `hub_entries` named. Raises UserError."""
+    """Return the JSON text of a haystack, given its entry from `hub_entries`. Raises UserError."""
     match = _ENTRY.fullmatch(entry)
     if match is None or match[3] is None:
         raise UserError(f"{entry!r} names no haystack of the Hub; expected hub:OWNER/NAME@REVISION/FILE")
@@ -68,13 +68,14 @@ def hub_content(entry: str) -> bytes:
 
 
 def _path_from_hub(what: str, revision: str | None, function: str, *names: str, **options: Any) -> Path:
-    """The path that a function of huggingface_hub returns. Raises UserError without the package, or if the Hub gives nothing."""
+    """Call a function of huggingface_hub and return the path that it gives. Raises UserError if the package is missing or the
+    call fails."""
     try:
         hub = importlib.import_module("huggingface_hub")
         http_error = importlib.import_module("huggingface_hub.errors").HfHubHTTPError
     except ImportError:
         raise UserError(f"{what}: the Hub needs the package huggingface_hub; pip install 'summhay-ray[hub]'") from None
-    # huggingface_hub reads the variable at import, possibly before it was set.
+    # huggingface_hub reads the variable at import, which may be earlier than the moment it was set.
     endpoint = os.environ.get("HF_ENDPOINT", "")
     unreachable = encoders.why_unreachable(endpoint)
     options |= {"repo_type": "dataset", "revision": revision, "endpoint": endpoint or None, "local_files_only": bool(unreachable)}
@@ -87,7 +88,8 @@ def _path_from_hub(what: str, revision: str | None, function: str, *names: str, 
 
 @functools.lru_cache(maxsize=1)
 def _rows(path: Path) -> Sequence[Any]:
-    """The rows of a file; a JSON file is one. Columns that a row does not have are left out: Parquet gives them as null."""
+    """Return the rows of a file; a JSON file is one row. Null columns are dropped, since Parquet writes a missing field as
+    null."""
     if path.suffix == _PARQUET:
         import polars as pl
 

@@ -1,4 +1,4 @@
-"""The agreement of panels' members, for the report of any benchmark whose judges may be panels."""
+"""The agreement of a panel's members, for the report of any benchmark whose judges may be panels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,9 +11,9 @@ from summhay_ray.metrics import alpha
 def panel_figures(
     votes: pl.DataFrame, by: Sequence[str], of: Sequence[str], label: str, worth: Mapping[str, float]
 ) -> pl.DataFrame:
-    """One row per panel; empty without votes. `votes`: one row per member and judged thing, with `member`, `value` and `tied`.
-    `by`, `of`: the columns that name a panel and a judged thing. `label`: the column with a member's verdict. `worth`: verdict ->
-    number."""
+    """Return one row per panel; empty without votes. `votes`: one row per member and judged thing, with `member`, `value` and
+    `tied`. `by`, `of`: the columns that identify a panel and a judged thing. `label`: the column with a member's verdict.
+    `worth`: verdict -> number."""
     rows = []
     for name, some in sorted(votes.partition_by(*by, as_dict=True).items()):
         by_member = some.with_columns(pl.col(label).replace_strict(worth, return_dtype=pl.Float64))

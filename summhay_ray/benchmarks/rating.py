@@ -1,6 +1,7 @@
-"""Shared parts of benchmarks that rate texts on a scale: the entries of `raters`, the option `extract`, and asking for a rating.
+"""Shared parts of benchmarks that rate texts on a scale: the entries of `raters`, the option `extract`, and asking for a
+rating.
 
-The benchmarks import it. It uses the door and the rooms judge and extract.
+Benchmarks import this module. It imports `summhay_ray.benchmark`, `judge` and `extract`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.text import count_tokens
 
 TOKENS_A_RATING = 1
-"""Expected length of an answer: a number."""
+"""Expected length of an answer, which is a number."""
 
 
 def as_value_error(make: Callable[..., Any], *arguments: Any) -> None:
-    """Call `make`, and turn its UserError into the ValueError that pydantic reports with the name of the field."""
+    """Call `make`, and turn its UserError into a ValueError, which pydantic reports with the name of the field."""
     try:
         make(*arguments)
     except UserError as error:
@@ -36,7 +37,7 @@ def as_value_error(make: Callable[..., Any], *arguments: Any) -> None:
 
 
 class ExtractSpec(Strict):
-    """The option `extract`: the judge sees only the sentences of a long source that its question needs, up to a token limit."""
+    """The option `extract`: the judge sees only those sentences of a long source that its question needs, up to a token limit."""
 
     method: str = Field(default="rouge-1+2", description="lead, rouge-1, rouge-2, rouge-1+2, support, embed, bertscore, nli, ...")
     tokens: int = Field(
@@ -44,7 +45,7 @@ class ExtractSpec(Strict):
         ge=1,
         description="maximum length of the extract (cl100k); a single longer sentence or bullet is cut",
     )
-    content: str = Field(default="", description="filled in: sha256 of your own method, or of a method's weights in a folder")
+    content: str = Field(default="", description="filled in: sha256 of a user-defined method, or of weights in a local folder")
 
     @field_validator("method")
     @classmethod
@@ -56,8 +57,8 @@ class ExtractSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, fields: Any) -> Any:
-        """Add `content`, which is part of a judge's identity. A stored run's user-defined method is imported only when it is
-        used."""
+        """Add `content`, which is part of a judge's identity. The user-defined method of a stored run is imported only when
+        it is used."""
         if not isinstance(fields, Mapping) or not isinstance(method := fields.get("method", "rouge-1+2"), str):
             return fields
         if ":" in method:
@@ -68,12 +69,12 @@ class ExtractSpec(Strict):
         try:
             return {**fields, "content": extracts.method_identity(method)}
         except UserError:
-            # The validation of `method` reports the error with the name of the field.
+            # The validator of `method` reports this error with the name of the field.
             return fields
 
     def for_plan(self) -> ExtractSpec:
-        """The option for a plan: `lead` replaces a method with weights, as its extracts have the same length. Raises NoModel if
-        the weights are missing."""
+        """Return the option for a plan. `lead` replaces a method with weights, since its extracts have the same length.
+        Raises NoModel if the weights are missing."""
         weights = extracts.own_model(self.method)
         if not weights:
             return self
@@ -81,28 +82,28 @@ class ExtractSpec(Strict):
         return self.model_copy(update={"method": "lead"})
 
     def of(self, source: str, question: str) -> str:
-        """The extract of a source for a judge of `question`. A source of at most `tokens` tokens is returned as it is."""
+        """Return the extract of a source for a judge of `question`. A source of at most `tokens` tokens is returned unchanged."""
         return source if count_tokens(source) <= self.tokens else _extracted(source, question, self.method, self.tokens)
 
 
-# Cached, since a plan goes through an item in three sizes, and several criteria read the same extract.
+# Cached, because planning goes through an item in three sizes, and several criteria read the same extract.
 _extracted = functools.lru_cache(maxsize=512)(extracts.cut_down)
 
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
-    """The table of a benchmark's ratings, from which `summhay compare` compares two raters."""
+    """Describes the table of a benchmark's ratings, so that `summhay compare` can compare two raters."""
 
     table: str
     of: tuple[str, ...]
     """The columns that identify the rated text, including `criterion`."""
     rater: str
-    """The column that names the rater; if the table has none, the name of the only rater."""
+    """The column that names the rater. If the table has no such column, the name of the only rater."""
     value: str = "rating"
 
 
 def sample_counts(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Per group of ratings: `samples_expected`, the answers requested, and `samples`, the readable ones; null for
+    """Count the answers per group of ratings: `samples_expected` were requested, `samples` could be read. Both are null for
     expectations."""
     read = pl.col("n_votes") > 0
     sums = (pl.col(name).filter(read).sum().cast(pl.Int64) for name in ("n_votes", "n_asked"))
@@ -115,7 +116,8 @@ def sample_counts(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def rater_entry(value: Any) -> Any:
-    """Normalize a rater's entry: `panel(A,B,...)` becomes its first model, its name, and an entry for each member."""
+    """Normalize a rater's entry. `panel(A,B,...)` becomes the entry of its first model, with the panel's name and a list of
+    members."""
     entry = ModelSpec.entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str) or "(" not in text:
         return entry
@@ -129,14 +131,14 @@ def rater_entry(value: Any) -> Any:
     listed = [one for one in map(ModelSpec.entry, given) if isinstance(one, Mapping)] if isinstance(given, list) else []
     by_name = {one.get("name") or one.get("model"): one for one in listed}
     whole = {name: said for name, said in entry.items() if name not in ("model", "name", "members")}
-    # The free rater is always asked in the same way.
+    # The offline rater takes no options.
     shared = [{} if part.kind == "offline" else whole for part in named.parts]
     members = [{**own, **by_name.get(part.text, {}), "model": part.text} for own, part in zip(shared, named.parts, strict=True)]
     return {**members[0], "name": entry.get("name") or named.text, "members": members}
 
 
 class RatingModel(ModelSpec):
-    """A model that rates, or a panel of models, whose mean is the rating."""
+    """A model that rates, or a panel of models; the mean of the panel is the rating."""
 
     LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
 
@@ -146,8 +148,8 @@ class RatingModel(ModelSpec):
     )
 
     @property
-    def asked(self) -> Sequence[Self]:
-        """The models of a panel; otherwise the model itself."""
+    def rating_models(self) -> Sequence[Self]:
+        """The members of a panel, or the model itself."""
         return self.members or [self]
 
 
@@ -155,18 +157,18 @@ R = TypeVar("R", bound=RatingModel)
 
 
 class RaterSpec(RatingModel):
-    """A rater: a model, and how a rating is made from its answers; or a panel of models, whose mean is the rating."""
+    """A rater: a model, and how its answers become a rating. Or a panel of models; the mean of the panel is the rating."""
 
-    samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; several need a temperature above 0")
+    samples: int = Field(default=1, ge=1, description="number of answers to average; several need a temperature above 0")
     one_call: bool = Field(default=True, description="all samples in one call; false: one call each, for providers without `n`")
     logprobs: int | None = Field(
         default=None,
         ge=1,
         le=20,
-        description="the expectation over this many likeliest first tokens; without it, samples",
+        description="rate by the expectation over this many likeliest first tokens; null: use samples",
     )
     role: Literal["user", "system"] = Field(default="user", description="role of the single message")
-    extract: ExtractSpec | None = Field(default=None, description="an extract in place of the whole source")
+    extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole source")
 
     @field_validator("samples")
     @classmethod
@@ -176,7 +178,7 @@ class RaterSpec(RatingModel):
         return samples
 
     def settings(self, sampling: Mapping[str, Any]) -> tuple[judge.Rater, ExtractSpec | None]:
-        """The rater as the judge room expects it, and its extract. `sampling`: see `RunModels.sampling`."""
+        """Return the rater as the package `judge` expects it, and its extract. `sampling`: see `RunModels.sampling`."""
         return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role), self.extract
 
 
@@ -193,13 +195,13 @@ async def rate_text(
     values: Mapping[str, str],
     compat: str = "default",
 ) -> Outcome[judge.Rating]:
-    """The rating of one text, or why there is none (see `judge.rate_text`). `settings`: how a model rates, and whether from an
-    extract; `values`: placeholder name -> text."""
+    """Rate one text (see `judge.rate_text`). `settings`: returns how a rater rates, and its extract if any. `values`:
+    placeholder name -> text."""
 
     async def alone(one: R) -> Outcome[judge.Rating]:
         how, extract = settings(one)
         async with ask.turn(stage, one.model, one.label):
-            shown = shown_with_savings(ask, stage, how, criterion, values, extract)
+            shown = values_for_rater(ask, stage, how, criterion, values, extract)
             ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
             return await judge.rate_text(criterion, shown, how, ask_rater, compat)
 
@@ -207,13 +209,13 @@ async def rate_text(
 
 
 async def rate_by_panel(rater: R, alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]) -> Outcome[judge.Rating]:
-    """The rating that `alone` gets from the rater. A panel's rating is the mean of its members' ratings, which are its votes; if
-    a member has no rating, the panel fails."""
+    """Return the rating by a rater, or the mean rating of a panel's members, which are kept as votes. A panel fails if any
+    member has no rating. `alone`: rates by one model."""
     if not rater.members:
         return await alone(rater)
-    said = await asyncio.gather(*map(alone, rater.asked))
+    said = await asyncio.gather(*map(alone, rater.rating_models))
     usd_micros = sum(outcome.usd_micros for outcome in said)
-    for member, outcome in zip(rater.asked, said, strict=True):
+    for member, outcome in zip(rater.rating_models, said, strict=True):
         if not isinstance(outcome, Answer):
             return replace(outcome, message=f"{member.label}: {outcome.message}", usd_micros=usd_micros)
     votes = [outcome.value.value for outcome in said if isinstance(outcome, Answer)]
@@ -221,21 +223,22 @@ async def rate_by_panel(rater: R, alone: Callable[[R], Awaitable[Outcome[judge.R
     return Answer(rating, key=said[0].key, attempts=said[0].attempts, usd_micros=usd_micros)
 
 
-def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values. If the rater reads extracts, one replaces the source or, for a summary with a reference, that reference."""
+def extracted_values(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the values, with an extract in place of the source if the rater reads extracts. If there is a reference instead
+    of a source, the reference is cut."""
     if extract is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)
     return {**values, long: extract.of(values[long], values["SUMMARY"])}
 
 
-def shown_with_savings(
+def values_for_rater(
     ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], extract: ExtractSpec | None
 ) -> Mapping[str, str]:
-    """See `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
+    """Return the values as in `extracted_values`. While planning, also note the tokens that the extract saves per request."""
     if ask.planning and extract is not None:
         extract = extract.for_plan()
-    shown = shown_of(extract, values)
+    shown = extracted_values(extract, values)
     if ask.planning and extract is not None:
         requests = (judge.rating_requests(criterion, texts, rater) for texts in (values, shown))
         for whole, made in zip(*requests, strict=True):

@@ -1,6 +1,6 @@
-"""Specs of benchmarks that compare words: their field `script`.
+"""The field `script` in specs of benchmarks that compare words.
 
-The benchmarks import it. It uses the door and the room text.
+Benchmarks import this module. It imports `summhay_ray.benchmark` and `text`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ MEND_SCRIPT = "with script: auto, and without compat: release, every script has 
 
 
 class OfWordsSpec(Spec):
-    """A spec of a benchmark that compares words."""
+    """The spec of a benchmark that compares words."""
 
     LATER: ClassVar[frozenset[str]] = Spec.LATER | {"script"}
 
@@ -25,9 +25,9 @@ class OfWordsSpec(Spec):
     )
 
     def warn_of_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
-        """Warn about texts in other scripts that `script: latin` reads by the rules for Latin ones. `texts`: groups of texts that
-        are compared with each other."""
-        foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
+        """Warn about texts in other scripts that `script: latin` would read by its rules for Latin. `texts`: groups of texts;
+        the texts of a group are compared with each other."""
+        foreign = [] if self.script == "auto" else [not is_latin(*group) for group in texts]
         warning = (
             f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND_SCRIPT}"
         )

@@ -1,6 +1,6 @@
 """Shared parts of benchmarks that summarize: the entries of `summarizers` and `strategies`, answers from files, and outcomes.
 
-The benchmarks import it. It uses the door and the room summarize.
+Benchmarks import this module. It imports `summhay_ray.benchmark` and `summarize`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome, Refusa
 from summhay_ray.plugins import STOPS, error_line, planning
 
 AskModel = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
-"""Sends a request and returns its outcome, as `ask.of(stage)` does."""
+"""A function that sends a request and returns its outcome, such as `ask.of(stage)`."""
 INPUT = "input"
-"""The kind of the store's objects that hold files of answers."""
+"""The kind of objects in the store that hold files of answers."""
 GIVEN = "given"
-"""The strategy of a summarizer whose answers come from a file."""
+"""The strategy name of a summarizer whose answers come from a file."""
 REDUCE = "reduce"
 _DIRECT = "direct"
 
 
 def _strategy(value: Any) -> Any:
-    """A strategy without options is reduced to its name."""
+    """Reduce a strategy without options to its name."""
     return value["strategy"] if isinstance(value, Mapping) and set(value) == {"strategy"} else value
 
 
@@ -43,14 +43,14 @@ def _no_answers(value: Any) -> None:
 
 
 NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
-"""Type of `answers` for a model that is asked several questions about one query: a file of answers is refused."""
+"""The type of `answers` in benchmarks that ask a model several questions about one query: a file of answers is refused."""
 
 
 class SummarizerSpec(ModelSpec):
     """A summarizer: a model and a strategy, or a file of answers."""
 
     strategy: Strategy = Field(
-        default=_DIRECT, description="the way to ask the model; or {strategy: NAME, option: value}, module:Class"
+        default=_DIRECT, description="how to ask the model; or {strategy: NAME, option: value}, module:Class"
     )
 
     reduce: Model | None = Field(default=None, description="for map-reduce: the model that merges; null: the model itself")
@@ -78,13 +78,13 @@ class SummarizerSpec(ModelSpec):
 
     @property
     def model_label(self) -> str:
-        """The model's name in tables that have a column for the strategy."""
+        """The model's name, for tables that have a separate column for the strategy."""
         return self.label.removesuffix(f"+{self.strategy_label}")
 
 
 def summarizer_entry(value: Any) -> Any:
-    """A summarizer's entry as a normalized mapping. A strategy's options, such as `units` in `{model: X, strategy: map-reduce,
-    units: chunks}`, move into `strategy`, and `reduce` moves out of it. A file of answers has the strategy `GIVEN`."""
+    """Normalize a summarizer's entry to a mapping. A strategy's options, such as `units` in `{model: X, strategy: map-reduce,
+    units: chunks}`, move into `strategy`; `reduce` moves out of it. A file of answers gets the strategy `GIVEN`."""
     entry = ModelSpec.entry(value)
     if not isinstance(entry, Mapping):
         return entry
@@ -103,7 +103,8 @@ Summarizer = Annotated[SummarizerSpec, BeforeValidator(summarizer_entry, json_sc
 
 
 def unused_retrievers(summarizers: Sequence[SummarizerSpec], retrievers: Sequence[str]) -> list[str]:
-    """Warn about each summarizer whose answers come from a file if the spec has retrievers: they have no effect on it."""
+    """Return a warning for each summarizer whose answers come from a file, if the spec has retrievers: they have no effect on
+    it."""
     unused = [name for name in retrievers if name != "none"]
     mend = "its answers come from a file, whatever is retrieved; write retrievers: [none], or give it a spec of its own"
     named = f"retrievers: {', '.join(unused)}: without effect on"
@@ -115,7 +116,7 @@ def strategy_name(strategy: str | Mapping[str, Any]) -> str:
 
 
 def strategy_label(strategy: str | Mapping[str, Any], reducer: str = "") -> str:
-    """A strategy's name in tables: its name, followed by its options and its reducer, if any."""
+    """Return a strategy's name for tables: the name, then its options and its reducer, if any."""
     options = {} if isinstance(strategy, str) else {name: value for name, value in strategy.items() if name != "strategy"}
     options |= {REDUCE: reducer} if reducer else {}
     text = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
@@ -123,14 +124,14 @@ def strategy_label(strategy: str | Mapping[str, Any], reducer: str = "") -> str:
 
 
 def _reduces(strategy: str | Mapping[str, Any]) -> bool:
-    """Whether a strategy merges summaries; user-defined ones may."""
+    """Return whether a strategy merges summaries. A user-defined strategy may."""
     name = strategy_name(strategy)
     return ":" in name or summarize.SHORT_NAMES.get(name, name) == summarize.MAP_REDUCE
 
 
 def cross_strategies(fields: Any, default: Sequence[Any] = ()) -> Any:
-    """A spec's fields. Each summarizer without a strategy is replaced by one for each of `strategies` (or for `default`). A
-    summarizer that occurs more than once is named MODEL+STRATEGY."""
+    """Expand each summarizer without a strategy into one per entry of `strategies` (else of `default`), and return the spec's
+    fields. A summarizer that occurs several times is named MODEL+STRATEGY."""
     if not isinstance(fields, Mapping) or not isinstance(fields.get("summarizers"), list):
         return fields
     strategies = fields.get("strategies") or default
@@ -165,14 +166,14 @@ def _name_of(entry: Any) -> str:
 
 
 def check_strategy(strategy: str | Mapping[str, Any]) -> None:
-    """Raises UnknownName, in one line, if there is no such strategy or it cannot be made."""
+    """Raise UnknownName, with a message of one line, if a strategy does not exist or cannot be made."""
     with plugins.own_code(f"strategy {strategy_name(strategy)!r} cannot be made", "give the options that its class takes"):
         summarize.make_summarizer(strategy)
 
 
 async def guard(error_class: str, work: Callable[[], Awaitable[Any]], planned: str = "") -> Any:
-    """The result of `work`, which calls a strategy or a judge; a Failed of class `error_class` if it raises, since it may be
-    user-defined. `planned`: its name, while planning: its exceptions then become Unplannable."""
+    """Return the result of `work`, which calls a strategy or a judge. If it raises, as user-defined code may, return a Failed
+    of class `error_class`. `planned`: its name, while planning; an exception is then raised as Unplannable."""
     if planned:
         with planning(planned):
             return await work()
@@ -180,14 +181,14 @@ async def guard(error_class: str, work: Callable[[], Awaitable[Any]], planned: s
         return await work()
     except (OSError, UserError, *STOPS):
         raise
-    # User code may raise anything, even SystemExit. It becomes the failure of this row.
+    # User code may raise anything, even SystemExit. The exception becomes the failure of this row.
     except BaseException as error:  # noqa: BLE001
         return Failed(error_class, error_line(error), retryable=True)
 
 
 def read_summary(outcome: Any) -> Outcome[RawAnswer]:
-    """The outcome of a summary, without the model's thinking: a verbal refusal becomes Refusal; an answer without bullets, or
-    with unfinished thinking, Malformed; a value that is not an outcome, Failed."""
+    """Read the outcome of a summary and remove the model's thinking. A refusal in words becomes Refusal. An answer without
+    bullets, or with unfinished thinking, becomes Malformed. A value that is no outcome becomes Failed."""
     if not isinstance(outcome, tuple(KIND)):
         return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
     answer = summarize.final(cast(Outcome[RawAnswer], outcome))

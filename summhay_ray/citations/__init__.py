@@ -1,7 +1,7 @@
-"""Finds the documents that support a bullet and those that it cites, and repairs its citations.
+"""Finds the documents that support each bullet, and repairs the bullet's citations.
 
-It compares words and calls no model. For the benchmarks. `metrics/citation_parsing.py` reads the citations, as for the paper's
-scores; `metrics/coverage_citation_joint.py` computes their precision and recall.
+It compares words and calls no model. `metrics/citation_parsing.py` parses the citations; `metrics/coverage_citation_joint.py`
+computes their precision and recall.
 """
 
 from summhay_ray.citations.corpus import Cited, CitedCorpora, CitedDocuments, Mode, is_heading, repair_citations

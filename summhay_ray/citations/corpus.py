@@ -1,4 +1,4 @@
-"""The citations of bullets, faulty ones included: what they cite among the documents of a haystack, and their repair."""
+"""Resolves the citations of bullets to documents, reports faulty citations, and repairs them."""
 
 import functools
 import re
@@ -15,42 +15,43 @@ Mode = Literal["both", "drop", "add"]
 """A repair drops unsupported citations, adds supporting documents, or does both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
 _COPY, _NEAR_COPY = 0.95, 0.85
-"""A bullet copies a sentence if their similarity is at least the first number. A repair then only adds documents with a sentence
-whose similarity is at least the second."""
+"""A bullet copies a sentence if their similarity is at least `_COPY`. To such a bullet, a repair adds only documents that have a
+sentence of similarity `_NEAR_COPY` or more."""
 KEPT = 2
-"""Corpora that are kept with their indexes."""
+"""Maximum number of corpora in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """The documents that a bullet cites, and the faults of its citations."""
+    """The documents that a bullet cites, and the errors in its citations."""
 
     numbers: tuple[int, ...] = ()
-    """Numbers of existing documents, from 1, sorted, without repetition."""
+    """Numbers of existing documents, counted from 1, sorted, without duplicates."""
     out_of_range: tuple[int, ...] = ()
     """Numbers of documents that do not exist."""
     by_id: int = 0
-    """Number of documents cited by id."""
+    """Number of documents cited by id instead of by number."""
     ranges: int = 0
-    """Ranges such as `[3-7]`, which cite every document from 3 to 7."""
+    """Number of ranges such as `[3-7]`, which cites every document from 3 to 7."""
     unreadable: tuple[str, ...] = ()
-    """Unknown ids, and brackets that look like a citation but were not read."""
+    """Unknown ids, and brackets that look like a citation but cannot be parsed."""
 
 
 class CitedDocuments:
-    """Documents in the order in which citations number them, from 1."""
+    """The documents of a haystack, numbered from 1 as in citations."""
 
     def __init__(self, documents: Sequence[tuple[str, str]], numbers_may_be_ids: bool = False) -> None:
-        """`documents`: (document_id, text) of each. `numbers_may_be_ids`: `[2]` cites `2.txt`, wherever that is in the order;
-        otherwise, it cites the second document."""
+        """`documents`: (document_id, text) of each. With `numbers_may_be_ids`, `[2]` cites `2.txt`, whatever its position;
+        without it, `[2]` cites the second document."""
         self.documents = documents
         ids = ids_of([document_id for document_id, _ in documents])
         self.ids: Mapping[str, int] = {one: number for one, number in ids.items() if numbers_may_be_ids or not one.isdecimal()}
-        """document_id -> its number; also a file's name without its ending, unless another document has that id."""
+        """document_id -> document number. A file name without its extension is also a key, unless another document has that
+        id."""
 
     @functools.cached_property
     def index(self) -> SupportIndex:
-        """The free judge's index of the documents; making it takes seconds."""
+        """The free judge's index of the documents. Building it takes seconds."""
         return SupportIndex([text for _, text in self.documents])
 
     def cited(self, bullets: Sequence[str]) -> list[Cited]:
@@ -64,7 +65,7 @@ class CitedDocuments:
         return read
 
     def named(self, ids: Sequence[str]) -> Cited:
-        """The citations of a bullet, from a list of document ids."""
+        """Return the citations of a bullet, given as a list of document ids."""
         known = {self.ids[one] for one in ids if one in self.ids}
         return Cited(tuple(sorted(known)), by_id=len(known), unreadable=tuple(one for one in ids if one not in self.ids))
 
@@ -82,7 +83,7 @@ class CitedDocuments:
         return self.apply_citations(bullets, cited, after)
 
     def apply_citations(self, bullets: Sequence[str], cited: Sequence[Cited], after: Sequence[frozenset[int]]) -> tuple[str, ...]:
-        """The bullets with the citations `after` a repair; bullets with unchanged citations stay as they are."""
+        """Return the bullets with the citations in `after`. Bullets whose citations do not change stay as they are."""
         return tuple(
             replace_citations(text, self.ids, numbers) if numbers != frozenset(one.numbers) or one.out_of_range else text
             for text, one, numbers in zip(bullets, cited, after, strict=True)
@@ -97,7 +98,8 @@ class CitedCorpora:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def of(self, name: str, documents: Sequence[tuple[str, str]]) -> CitedDocuments:
-        """The corpus of this name, with its index. `documents`: (document_id, text) of each."""
+        """Return the corpus of this name with its index; build it if it is not cached. `documents`: (document_id, text) of
+        each."""
         with self._lock:
             if name not in self._kept:
                 self._kept[name] = CitedDocuments(documents)
@@ -109,7 +111,7 @@ class CitedCorpora:
 
 
 def replace_citations(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> str:
-    """The bullet with its citations replaced by these, at its end; brackets that are not citations stay."""
+    """Remove the bullet's citations and append citations of `numbers`. Brackets that are not citations stay."""
     done, parts = 0, []
     for group in read_citations(bullet, ids).groups:
         parts.append(bullet[done : group.begin])
@@ -124,17 +126,17 @@ def replace_citations(bullet: str, ids: Mapping[str, int], numbers: Collection[i
 
 
 def is_heading(bullet: str, cited: Cited) -> bool:
-    """Whether a bullet is a heading and not a claim: it has no citation, and ends with a colon or has no word."""
+    """Whether a bullet is a heading rather than a claim. A heading has no citation, and it ends with a colon or has no word."""
     ends = bullet.rstrip("* ").endswith((":", "：")) or not re.search(r"\w", bullet)
     return ends and not cited.numbers and not cited.out_of_range
 
 
 def repair_citations(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
-    """The numbers of the documents that a bullet cites after its repair. `place`: the bullet's index in `free`, from 0.
+    """Return the numbers of the documents that a bullet cites after its repair. `place`: the bullet's index in `free`, from 0.
 
-    A citation stays if its document supports the bullet. Others are added if they support it too and, where the bullet copies a
-    sentence of a document that it cites, have nearly that sentence. Headings, and bullets in a language that the free judge
-    cannot handle, are unchanged.
+    A citation stays if its document supports the bullet. Other documents that support the bullet are added. If the bullet copies
+    a sentence of a document that it cites, only documents with nearly the same sentence are added. Headings do not change, nor do
+    bullets in a language that the free judge cannot handle.
     """
     own = frozenset(cited.numbers)
     if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):

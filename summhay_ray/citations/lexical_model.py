@@ -1,8 +1,8 @@
 """The probability that one document supports a bullet, by a logistic model of their shared words.
 
-TF-IDF and the agreement of documents need a haystack. This model judges claims that have only a reference or two. It is fitted to
-claims that people labelled (`tools/fit_support.py`, which also measures it). Its value is a probability if half of the claims are
-supported.
+The support judge's TF-IDF weights need a haystack of documents. This model is for claims with only one or two references.
+`tools/fit_support.py` fits it to claims that people labelled, and measures its accuracy. Its value is a calibrated probability if
+half of the claims are supported.
 """
 
 import functools
@@ -15,19 +15,21 @@ from itertools import chain, pairwise
 FEATURES = ("shared", "pairs", "gap", "numbers", "words", "length")
 """The features of a bullet and a document, in the order of the weights:
 
-- shared: the share of the bullet's words in the best three adjacent sentences of the document, 0 to 1.
+- shared: the share of the bullet's words that occur in the best window, 0 to 1. The best window is the three adjacent sentences
+  of the document that contain most of them.
 - pairs: the share of the bullet's pairs of adjacent words that are also adjacent in the document, 0 to 1.
-- gap: the longest run of the bullet's words that these three sentences lack, as a share of its words, 0 to 1.
-- numbers: the count of the bullet's numbers that the document lacks.
+- gap: the length of the bullet's longest run of words that are not in the best window, divided by the bullet's word count, 0 to
+  1.
+- numbers: how many of the bullet's numbers are missing from the document.
 - words: ln(1 + words of the bullet).
-- length: ln(1 + words of the document). A longer document shares more words by chance.
+- length: ln(1 + words of the document). Longer documents share more words by chance.
 """
 SHIPPED = "lexical_model.json"
 _SENTENCES = 3
 
 
 def lexical_features(bullet: Sequence[str], sentences: Sequence[Sequence[str]]) -> tuple[float, ...]:
-    """The features of a bullet's words and those of each sentence of a document, without function words. A number begins with
+    """Return the features of a bullet and a document. Both are given as words without function words; each number begins with
     `#`."""
     words = dict.fromkeys(bullet)
     windows = [set(chain(*sentences[begin : begin + _SENTENCES])) for begin in range(max(1, len(sentences) - _SENTENCES + 1))]
@@ -50,7 +52,7 @@ def lexical_features(bullet: Sequence[str], sentences: Sequence[Sequence[str]]) 
 
 
 def lexical_value(features: Sequence[float]) -> float:
-    """The probability that a document with these features supports the bullet, 0 to 1; 0 without shared words."""
+    """Return the probability (0 to 1) that a document with these features supports the bullet. It is 0 if they share no words."""
     if not features[0]:
         return 0.0
     weights, intercept = _shipped()

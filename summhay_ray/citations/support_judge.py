@@ -1,15 +1,15 @@
-"""The free support judge decides by words alone whether a document supports a bullet.
+"""The free support judge: it decides whether a document supports a bullet, by comparing words.
 
 1. A document is read in windows of two sentences. A window is a bag of word roots and numbers, weighted by their rarity among the
-   sentences of the haystack (TF-IDF); its similarity to a bullet is the cosine.
-2. Several documents word the same fact differently: a window's similarity is averaged with that of similar windows of other
+   sentences of the haystack (TF-IDF). Its similarity to a bullet is the cosine.
+2. Documents state the same fact in different words. So a window's similarity is averaged with that of similar windows in other
    documents. The words of the best windows then expand the bullet, and the similarity is computed again.
 3. A document's similarity is that of its best window. It counts more if no document of the haystack is close to the bullet.
-4. A document that contradicts the bullet (another number, date or name, a denial) never supports it.
+4. A document that contradicts the bullet (another number, date or name, or a denial) never supports it.
 
 If there are too few documents for this, `lexical_model.py` judges each document alone.
 
-The figures below were chosen on the two released news haystacks, with the original documents and with some of their words
+The constants below were chosen on the two released news haystacks, with the original documents and with some of their words
 replaced.
 """
 
@@ -30,47 +30,50 @@ Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
 SUPPORT_REVISION = "11"
-"""The judge's revision, part of the identity of its judgments. Change it when the judge's values, or its repairs, change."""
+"""The judge's revision, part of the key of its judgments. Increase it when the judge's values or its repairs change."""
 SUPPORTED, PARTLY = 0.5, 0.25
-"""Minimum value of a document that supports a bullet, and of one that supports part of it."""
+"""Minimum value of a document that supports the bullet, and minimum value of one that supports it partly."""
 _ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2
-"""Windows of other documents count if their cosine is at least `_ALIKE`, with its sixth power as weight. They count less if the
-nearest cosine is below `_FEW`."""
+"""Two windows are alike if their cosine is above `_ALIKE`. The cosine to the power `_SHARPNESS` is their weight. Alike windows
+count less if the nearest cosine is below `_FEW`."""
 _SHARED = 0.7
-"""Weight of the similar windows in the average."""
+"""Maximum weight of alike windows in a window's averaged similarity."""
 _MOST_ALIKE = 30
 _SEEDS, _NEAR, _FOCUS = 8, 0.4, 3
-"""A bullet is expanded by the best windows of `_SEEDS` documents, if their similarity is at least `_NEAR` of the best one's.
-`_FOCUS` is the power of their weights."""
+"""A bullet is expanded by the best windows of at most `_SEEDS` documents. A document's similarity, divided by that of the best
+document, must be at least `_NEAR`; this ratio to the power `_FOCUS` is the weight of its window."""
 _ALONE = 0.5
-"""Minimum share of its own similarity that a window keeps if no other document has a similar one."""
+"""A document's similarity is at least this share of its similarity to the bullet's own words."""
 _RELATIVE, _LEAST_BEST = 0.25, 0.05
-"""Similarities are divided by this power of the best document's similarity, which counts as at least the second number."""
+"""Similarities are divided by the best document's similarity to the power `_RELATIVE`. The best similarity counts as at least
+`_LEAST_BEST`."""
 _EVEN, _STEEP = 0.32, 12.0
-"""The similarity with the value 0.5, and the steepness of the value there."""
+"""The similarity that gives the value 0.5, and the slope of the logistic curve there."""
 _OF_BEST, _LEAST, _MOST = 0.5, 0.24, 0.4
-"""A document is worth citing if its similarity is at least this share of the best document's, which is clipped to the other two
-numbers."""
+"""A document is worth citing if its similarity reaches a threshold: `_OF_BEST` times the best document's similarity, clipped to
+`_LEAST` and `_MOST`."""
 _BELIEVED, _AT_LEAST = 2.0, 0.1
-"""An average is capped at this multiple of the window's own similarity, plus a little more."""
+"""An averaged similarity is capped at `_BELIEVED` times the window's own similarity, plus `_AT_LEAST`."""
 _NUMBERS = 0.2
-"""The reduction of a document's similarity if it has none of the numbers of a bullet."""
+"""A document's similarity is reduced by this share if it has none of the bullet's numbers, and by less if it has some."""
 _CONTRADICTED = 0.45
-"""Maximum value of a document with a contradiction: lower than that of a supporting document."""
+"""Factor on the value of a document that contradicts the bullet. The product is always below `SUPPORTED`."""
 _AROUND = 1
-"""Number of sentences before and after a window that are read with it."""
+"""Number of sentences before and after a window that are searched for contradictions, too."""
 _MOST_POSTED = 2000
-"""The similarity of windows ignores facts that more windows than this have, so that time stays linear."""
+"""Facts that occur in more windows than this are ignored when windows are compared. So the time stays linear."""
 _ADDED = 0.5
-"""A repair adds a document if its similarity to the bullet's own words is at least this share of the best document's."""
+"""A repair adds a document only if its similarity to the bullet's own words is at least this share of the best document's."""
 _HAYSTACK = 10
-"""Minimum number of documents for rare words and common wordings. With fewer, `lexical_model` judges each document alone."""
+"""Minimum number of documents for TF-IDF weights and alike windows. With fewer documents, `lexical_model` judges each one
+alone."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
-"""The minimum words, and the minimum share of English function words, of an English bullet; the minimum share in an English
+"""Minimum number of words of an English bullet, its minimum share of English function words, and the minimum share in an English
 document."""
 _UNKNOWN_LETTERS, _FEWEST_FOREIGN = 0.08, 2
-"""A bullet is in another language if it has this share of letters that the documents lack, or this many of the words below."""
+"""A bullet is in a foreign language if this share of its letters occurs in no document, or if it has this many words of
+`_FOREIGN_WORDS`."""
 _FOREIGN_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -92,32 +95,32 @@ _CITES = re.compile(r"\[[^\[\]]{1,300}\]")
 
 @dataclass(frozen=True, slots=True)
 class Supports:
-    """The support of some bullets by the documents. Shapes: (bullets, documents)."""
+    """How well the documents support some bullets. Arrays have the shape (bullets, documents)."""
 
     values: Floats
-    """The support of a bullet by a document, 0 to 1."""
+    """How well a document supports a bullet, 0 to 1."""
     worth: npt.NDArray[np.bool_]
-    """Whether a repair cites the document, by its similarity relative to the bullet's best document."""
+    """Whether a document is worth citing, judged by its similarity relative to the bullet's best document."""
     added: npt.NDArray[np.bool_]
-    """Whether a repair adds the document: it must be worth citing, and similar to the bullet's own words. Nothing is added to
-    bullets that most documents of a haystack support."""
+    """Whether a repair may add the document. It must be worth citing, and similar to the bullet's own words. Nothing is added to
+    a bullet that most documents of the haystack support."""
     copied: Floats
-    """The greatest similarity of a bullet to one sentence of the document; 1 if it copies the sentence."""
+    """The highest similarity between the bullet and any sentence of the document; 1 for a copied sentence."""
     evidence: Sequence[Sequence[str]]
-    """The most similar sentence of each document."""
+    """The most similar sentence of each document, for each bullet."""
     foreign: Sequence[bool]
-    """Bullets in another language than the documents', which words cannot judge."""
+    """Whether a bullet is in another language than the documents. The judge cannot compare it with them."""
     blank: Sequence[bool]
-    """Bullets without a word."""
+    """Whether a bullet has no words."""
 
 
 def verdict_of(value: float) -> str:
-    """`supported`, `partly` or `not`, from a value."""
+    """Return `supported`, `partly` or `not` for a value."""
     return "supported" if value >= SUPPORTED else "partly" if value >= PARTLY else "not"
 
 
 class SupportIndex:
-    """An index of one haystack's documents, for comparison with any number of bullets."""
+    """An index of one haystack's documents, with which bullets are compared."""
 
     def __init__(self, documents: Sequence[str]) -> None:
         self.n_documents = len(documents)
@@ -139,7 +142,7 @@ class SupportIndex:
                 self._places.setdefault(fact, len(self._places))
         self._owners = np.array(owners, dtype=np.int64)
         self._bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
-        """The index of each document's first sentence, followed by the number of sentences."""
+        """The index of each document's first sentence; the last entry is the number of sentences."""
         self._few = self.n_documents < _HAYSTACK
         self._facts = facts if self._few else []
         holders: dict[str, set[int]] = {}
@@ -162,7 +165,7 @@ class SupportIndex:
         self._like, self._trust = self._likenesses()
 
     def support(self, bullets: Sequence[str]) -> Supports:
-        """The support of each bullet by each document; citations in the bullets are ignored."""
+        """Return how well each document supports each bullet. Citations in the bullets are ignored."""
         read = [_CITES.sub(" ", bullet) for bullet in bullets]
         latin = [is_latin(bullet) for bullet in read]
         facts = [_facts(bullet, one) for bullet, one in zip(read, latin, strict=True)]
@@ -189,7 +192,7 @@ class SupportIndex:
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
         likeness = values * top**-_RELATIVE
         sure = 1 / (1 + np.exp(-_STEEP * (likeness - _EVEN)))
-        # A document without a shared word does not support a bullet.
+        # Without a shared word, a document does not support a bullet.
         sure[likeness <= 0] = 0.0
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
@@ -197,7 +200,7 @@ class SupportIndex:
             sure = np.array([[lexical_value(one) for one in self.features_of_few(bullet)] for bullet in read]).reshape(sure.shape)
             worth = sure >= SUPPORTED
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
-        # Cap the value of each document that contradicts a bullet, and never cite it.
+        # Cap the value of a document that contradicts the bullet, and never cite it.
         for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
             begin, end = self._bounds[document : document + 2]
             window = windows[place, document]
@@ -212,8 +215,8 @@ class SupportIndex:
         return Supports(sure, worth, added, copied, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
-        """The windows of two sentences of a document that are most similar to a bullet, the best first; all windows if they share
-        no word with it, as in another language."""
+        """Return the windows of a document that are most similar to a bullet, best first. If they share no word, for example
+        because the languages differ, return all windows."""
         latin = is_latin(bullet)
         begin, end = self._bounds[document : document + 2]
         asked = _unit(self._bags([_facts(_CITES.sub(" ", bullet), latin)]) @ self._weights)
@@ -222,23 +225,24 @@ class SupportIndex:
         return [" ".join(self._sentences[begin + place : min(begin + place + 2, end)]) for place in order.tolist()]
 
     def features_of_few(self, bullet: str) -> list[tuple[float, ...]]:
-        """The features of a bullet and each document (`lexical_model.FEATURES`), if there are fewer than ten documents."""
+        """Return the features (`lexical_model.FEATURES`) of a bullet and each document, for a haystack of fewer than ten
+        documents."""
         plain = _CITES.sub(" ", bullet)
         latin, values = is_latin(bullet), values_of(plain)
         sentences = []
         for said, facts in zip(self._sentences, self._facts, strict=True):
-            # Repeat a value of another form in the bullet's form.
+            # If the document gives a value in another form, such as 120 minutes for 2 hours, treat it as the bullet's form.
             known = values_of(said) if values else {}
             shared = [one for one in values if one in known]
             sentences.append([*facts, *(fact for one in shared for fact in _facts(values[one], latin) if fact not in facts)])
         return [lexical_features(_facts(plain, latin), sentences[begin:end]) for begin, end in pairwise(self._bounds)]
 
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
-        """(The similarity of each document, its best window, its similarity to the bullet's own words.)"""
+        """Return each document's similarity, its best window, and its similarity to the bullet's own words."""
         alone = (asked @ self._by_word[1]).toarray()
         first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
-        # Widen the bullet by the words of its best windows, as a bag of words with norm 1.
+        # Expand the bullet by the words of its best windows, normalized to length 1.
         share = likeness / np.maximum(likeness.max(axis=1, keepdims=True, initial=0.0), 1e-9)
         order = np.argsort(-share, axis=1, kind="stable")[:, :_SEEDS]
         shares = np.take_along_axis(share, order, axis=1)
@@ -253,17 +257,17 @@ class SupportIndex:
         return np.maximum((likeness + both) / 2, _ALONE * own), best, own
 
     def _averaged(self, likeness: Floats, alone: Floats) -> Floats:
-        """Each window's similarity, averaged with that of similar windows in other documents.
+        """Return each window's similarity, averaged with that of alike windows in other documents.
 
-        `alone`: its similarity to the bullet's own words; the result is capped at a multiple of it.
+        `alone`: the windows' similarity to the bullet's own words, which caps the result.
         """
         averaged: Floats = (1 - self._trust) * likeness + self._trust * (self._like @ likeness.T).T
         believed: Floats = np.minimum(averaged, _BELIEVED * alone + _AT_LEAST)
         return believed
 
     def _known(self, facts: Sequence[Sequence[str]], asked: sparse.csr_array) -> Floats:
-        """The length of each bullet's known words divided by that of all its words. An unknown word weighs as much as the rarest
-        known one."""
+        """Return the norm of each bullet's known words divided by the norm of all its words. An unknown word weighs as much as
+        the rarest known word."""
         rarest = math.log(1 + self._owners.size) + 1
         known = np.sqrt(np.asarray(asked.multiply(asked).sum(axis=1)).ravel())
         found = self._bags(facts) @ self._weights
@@ -283,7 +287,8 @@ class SupportIndex:
         return found, best
 
     def _evidence(self, single: Floats, best: npt.NDArray[np.int64]) -> list[list[str]]:
-        """The better sentence of each best window. `single`: the similarity of each sentence."""
+        """Return, for each best window, the one of its two sentences that is more similar to the bullet. `single`: the similarity
+        of each sentence."""
         if not self._sentences:
             return [[""] * self.n_documents for _ in range(single.shape[0])]
         after = np.minimum(best + 1, len(self._sentences) - 1)
@@ -307,8 +312,8 @@ class SupportIndex:
             return False
         if not english:
             return share >= _ENGLISH
-        # Terse English has as few function words as another language, so a text without signs of another language counts as
-        # English.
+        # Short English text may have as few function words as another language has. So text without signs of another language
+        # counts as English.
         letters = [letter for letter in bullet.lower() if letter.isalpha()]
         unknown = sum(letter not in self._letters for letter in letters)
         signs = _FOREIGN_WORDS.intersection(plain_words(bullet))
@@ -322,8 +327,8 @@ class SupportIndex:
         return bags
 
     def _likenesses(self) -> tuple[sparse.csr_array, Floats]:
-        """(For each window, a row with the shares of the similar windows of other documents; for each window, the weight of
-        their average.)"""
+        """Return a matrix with the normalized weights of each window's alike windows, and the total weight of these in its
+        average."""
         n = self._windows.shape[0]
         posted = np.bincount(self._windows.indices, minlength=self._windows.shape[1])
         telling = sparse.csr_array(self._windows @ sparse.diags_array((posted <= _MOST_POSTED).astype(np.float64)))
@@ -351,7 +356,7 @@ class SupportIndex:
 
 
 def _facts(text: str, latin: bool) -> list[str]:
-    """The roots of a text's words and its numbers, without function words."""
+    """Return the roots of a text's words, and its numbers; function words are left out."""
     if not latin:
         return [f"#{word}" if word.isdecimal() else word for word in words_of(text)]
     found = []

@@ -1,4 +1,4 @@
-"""`python -m summhay_ray.cli`: the command line if `summhay` is not on the path, as in a job."""
+"""Runs the command line by `python -m summhay_ray.cli`, where `summhay` is not on the path, as in a job."""
 
 from summhay_ray.cli import main
 

@@ -1,4 +1,4 @@
-"""The entry point of the command line, and the commands of `summhay`, by purpose.
+"""The entry point of `summhay`, and its commands grouped by purpose.
 
 Heavy modules are imported inside the commands, so that `--help` is fast.
 """
@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     MAKE: (import_released, init, mine, synth, audit, verify),
     SERVE: (clean, doctor, simulate),
 }
-"""Purpose -> its commands, in the order in which the help lists them."""
+"""Purpose -> its commands, in the order of the help."""
 
 
 class Grouped(TyperGroup):
@@ -69,7 +69,7 @@ for _purpose, _commands in COMMANDS.items():
         app.command(_name, rich_help_panel=_purpose)(_command)
 
 
-# The base class of usage errors of the click that typer uses: its bundled one or the installed one.
+# The base class of click's usage errors: typer may use its bundled click or the installed one.
 _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 
 
@@ -79,12 +79,13 @@ _COMPLETION = frozenset({"--install-completion", "--show-completion"})
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
-    0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
+    0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 5 waiting for batches, 6 taken over by another driver, 130 Ctrl-C,
+    143 SIGTERM.
     """
     gc.set_threshold(COLLECT_AFTER)
-    # Let polars return freed memory at once; it kept a fifth of what scoring thousands of haystacks takes.
+    # Let polars return freed memory immediately. Otherwise it keeps a fifth of what scoring thousands of haystacks takes.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
-    # typer itself ends the process when it prints or installs completions.
+    # When typer prints or installs completions, it ends the process itself.
     words = sys.argv[1:] if arguments is None else arguments
     completing = "_SUMMHAY_COMPLETE" in os.environ or bool(_COMPLETION.intersection(words))
     # Only the main thread may install signal handlers.
@@ -98,35 +99,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
             returned = stop.exit_code
         else:
             if returned == INTERRUPTED:
-                # typer turns Ctrl-C into this code without a message.
+                # typer turns Ctrl-C into this code, without a message.
                 raise KeyboardInterrupt
         code = returned if isinstance(returned, int) else DONE
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        code = _say(INTERRUPTED, "stopped; run the same command again to resume")
+        code = _print_error(INTERRUPTED, "stopped; run the same command again to resume")
     except UserError as problem:
-        code = _say(problem.exit_code, str(problem))
+        code = _print_error(problem.exit_code, str(problem))
     except _UsageProblem as problem:
         message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
         context = getattr(problem, "ctx", None)
         command = context.command_path if context else "summhay"
-        code = _say(USAGE, f"{message.replace('Value error, ', '').rstrip('.')} (see {command} --help)")
+        code = _print_error(USAGE, f"{message.replace('Value error, ', '').rstrip('.')} (see {command} --help)")
     except BrokenPipeError:
-        # The reader of our output has closed it (`| head`); nothing more can be written to it, even at exit.
+        # The reader of our output has closed it (`| head`). Nothing more can be written to it, even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as problem:
-        code = _say(FAILED, _system(problem))
+        code = _print_error(FAILED, _system(problem))
     except SystemExit as stop:
-        # Our own code never raises SystemExit before this point. Typer does if the reader has closed our output; otherwise a
-        # plugin's code raised it.
+        # Our own code never raises SystemExit before this point. Typer raises it if the reader has closed our output; otherwise a
+        # plugin raised it.
         if isinstance(stop.__context__, BrokenPipeError):
             sys.exit(FAILED)
         if completing:
             raise
-        code = _say(FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead")
+        code = _print_error(
+            FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead"
+        )
     if arguments is None and code in (INTERRUPTED, TERMINATED):
-        # Otherwise the interpreter would wait for threads that still compute, and take long to free a large library.
+        # Otherwise the interpreter would wait for threads that still compute, and would take long to free a large library.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -134,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _system(problem: OSError) -> str:
-    """The message for an operating system error: what failed, where, and how to fix it if that is known."""
+    """Return the message for an operating system error: what failed, where, and the remedy if it is known."""
     why = problem.strerror or str(problem) or type(problem).__name__
     where = f"{problem.filename}: " if problem.filename else ""
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -152,10 +155,10 @@ class _Terminated(UserError):
     exit_code = TERMINATED
 
 
-# Cached: reading the options of all commands from their functions takes longer than running a small command.
+# Cached, because deriving all commands' options from their functions takes longer than a small command.
 _parser: Callable[[typer.Typer], Callable[..., object]] = functools.cache(typer.main.get_command)
 
 
-def _say(code: int, message: str) -> int:
+def _print_error(code: int, message: str) -> int:
     sys.stderr.write("summhay: " + printable(" ".join(message.split())) + "\n")
     return code

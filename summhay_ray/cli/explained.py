@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.cli.record_tables import answers_table, explained_tables
-from summhay_ray.cli.show import answer, console, facts, part, say, tables
+from summhay_ray.cli.show import answer, console, facts, part, print_line, tables
 from summhay_ray.errors import printable
 from summhay_ray.outcome import MICROS
 
@@ -17,7 +17,7 @@ CHECK = "check"
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """Print the result of `explain`: from the summary to each score or, in a synth run, from the topic to each check."""
+    """Print the result of `explain`: from the summary to each score; for a synth run, from the topic to each check."""
     if "checks" in found:
         _synthesis(found)
         return
@@ -95,7 +95,8 @@ def _judgment(row: Mapping[str, Any]) -> None:
 
 
 def _synthesis(found: Mapping[str, Any]) -> None:
-    """Print the result of `explain`: a haystack's sizes, checks and documents, or the origin of a document or answer."""
+    """Print the result of `explain` for a synth run: a haystack's sizes, checks and documents, or the origin of a document or
+    answer."""
     haystack, document = found["haystack"], found["document"]
     pairs = [("run", found["run"]), ("cell_id", found["cell_id"]), ("topic", found["topic"]["topic"])]
     pairs += [("haystack", haystack["name"])] if haystack else [("answers", found["answers"])]
@@ -113,7 +114,7 @@ def _synthesis(found: Mapping[str, Any]) -> None:
             )
             _facts([(name, check[name]) for name in ("subject_text", "object_text", "expected", "found") if name in check])
         if len(checks) > MOST_CHECKS:
-            say(f"... and {len(checks) - MOST_CHECKS} more checks; --json has all")
+            print_line(f"... and {len(checks) - MOST_CHECKS} more checks; --json has all")
     elif document:
         known = [
             (name, document[name]) for name in ("writer", "date", "words", "corrections") if document[name] not in (None, "")
@@ -125,7 +126,7 @@ def _synthesis(found: Mapping[str, Any]) -> None:
         _facts([*pairs, *(_of_haystack(haystack) if haystack else [])])
         tables(explained_tables(found))
         if haystack:
-            say(f"a document: summhay explain {found['run']} {haystack['name']}/{found['documents'][0]['document_id']}")
+            print_line(f"a document: summhay explain {found['run']} {haystack['name']}/{found['documents'][0]['document_id']}")
 
 
 def _of_haystack(haystack: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -156,18 +157,18 @@ def _document(document: Mapping[str, Any]) -> None:
     if document["answers"]:
         tables([answers_table(document["answers"])])
     if all(call["task"] == CHECK for call in document["answers"]):
-        say("this version of summhay_ray asks with other prompts, so that it cannot tell which answers wrote the document")
+        print_line("this version of summhay_ray asks with other prompts, so that it cannot tell which answers wrote the document")
 
 
 def _facts(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values, wrapped; long words stay whole, so that an entry can be copied."""
+    """Print names and values, wrapped. Long words are not broken, so that an entry can be copied."""
     names = max(len(name) for name, _ in pairs) + 2
     for name, value in pairs:
         begin, rest = name.ljust(names), " " * names
         for line in textwrap.wrap(
             str(value), _width(), initial_indent=begin, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
         ):
-            say(line)
+            print_line(line)
 
 
 def _fill(text: str) -> str:

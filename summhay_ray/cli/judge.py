@@ -11,7 +11,7 @@ import typer
 
 import summhay_ray
 from summhay_ray.cli import shared_options as shared
-from summhay_ray.cli.show import document, facts, note, say, sections, show_scores, warn
+from summhay_ray.cli.show import document, facts, note, print_line, sections, show_scores, warn
 from summhay_ray.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ FITTED = frozenset(
         "e0bada72fa32c63642b7d24a9b159e80fb0be78d0fac5d077f8d9002f1333937",
     }
 )
-"""sha256 of the topics on which the shipped parameters of the offline judge (`judge/offline_judge.json`) were fitted."""
+"""The sha256 of the topics to which the shipped parameters of the offline judge (`judge/offline_judge.json`) were fitted."""
 
 
 def score(
@@ -37,7 +37,7 @@ def score(
     everything: shared.AllOption = False,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Score a run's stored judgments again, without any call: its own judge's first, then those of `rejudge`."""
+    """Score a run's stored judgments again, without any call: first those of its own judge, then those of `rejudge`."""
     from summhay_ray import api
     from summhay_ray.engine import Results
 
@@ -58,7 +58,7 @@ def score(
 
 
 def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Raises BadParameter if an option takes the place of the second name."""
+    """Raise BadParameter if an option is in the place of the second name."""
     for name in names or ():
         if name.startswith("--"):
             raise typer.BadParameter(f"expected two names, A B; found the option {name} in the place of one")
@@ -94,19 +94,21 @@ def compare(
         typer.Option(help="Compare retrievers, each averaged over the models, or models, each averaged over the retrievers."),
     ] = None,
     labels: shared.LabelsOption = None,
-    rows: Annotated[int, typer.Option(help="Number of insights to list, those on which the judges differ most.", min=0)] = 20,
+    rows: Annotated[int, typer.Option(help="Number of insights to list; the judges differ most on these.", min=0)] = 20,
     over: shared.OverOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show every figure, system and pair, not only one screen.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every figure, system and pair, not just one screen.")] = False,
     store: shared.StoreOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Compare systems of one or two runs (which one to use? is a difference real?), or two judges on one run.
 
-    For runs of any kind: which system to use, the ranking, and paired differences per query, with intervals, tests, and how much
-    more data would settle them. One RUN alone: every pair of its systems; --systems A B: some; RUN_A RUN_B: systems of the same
-    name. Scores are by the run's own judge unless --judge NAME says otherwise. RUN --judges A B: two of its judges on the
-    insights that both scored, where they differ most, and how the ranking of the systems changes. For runs with ratings
-    (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), --judges A B: two raters of one run, or one of each of two runs.
+    For runs of any kind, it shows which system to use, the ranking, and paired differences per query, with intervals, tests, and
+    how much more data would settle them. With one RUN, it compares every pair of its systems, or with --systems A B some of them;
+    with RUN_A RUN_B, systems of the same name. Scores are by the run's own judge, unless --judge names another.
+
+    RUN --judges A B compares two of the run's judges: on which insights they differ most, and how the ranking of the systems
+    changes. For runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), --judges A B compares two raters of one run, or
+    one rater from each of two runs.
     """
     from summhay_ray.benchmarks.rejudge import CompareResult
     from summhay_ray.comparison import SystemComparison, screen_sections
@@ -156,7 +158,8 @@ def judge_bench(
 ) -> None:
     """Measure judges against people: correlation, linking, dollars (Table 1), and bias (Table 6).
 
-    A file of JSON lines with claim, references and label measures support judges: AUC and balanced accuracy, by source.
+    For support judges, the file has JSON lines with claim, references and label; the figures are AUC and balanced accuracy by
+    source.
 
     Exit codes: 0 done, 3 stopped at the budget, 4 finished with judgments missing.
     """
@@ -189,7 +192,7 @@ def judge_bench(
         document(result.to_json())
     else:
         sections(result.sections)
-        say(f"{result.n_insights} insights in {result.n_summaries} summaries; {result.calls['made']} calls made")
+        print_line(f"{result.n_insights} insights in {result.n_summaries} summaries; {result.calls['made']} calls made")
     if out:
         try:
             Path(out).write_text(result.biases(), encoding="utf-8")
@@ -216,7 +219,7 @@ def _check_out(out: Path, file: Path) -> None:
 
 
 def _in_sample(file: Path, judges: list[str]) -> bool:
-    """Whether the offline judge, alone or in a blend or cascade, was measured only on topics that it was fitted on."""
+    """Whether the offline judge, alone or in a blend or cascade, was measured only on the topics to which it was fitted."""
     from summhay_ray.judge import bench
 
     if not any("offline" in judge for judge in judges):
@@ -234,10 +237,11 @@ def label(
     store: shared.StoreOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Draw the most informative judgments into a sheet for people to label; score, report and compare take it with --labels.
+    """Draw the most informative judgments into a sheet for people to label. score, report and compare take the sheet with
+    --labels.
 
-    Stratified by system and by the judge's value. The sheet shows neither the system nor the judge's verdict. `audit` asks people
-    about the truth of haystacks instead, not about judgments.
+    The sample is stratified by system and by the judge's value. The sheet shows neither the system nor the judge's verdict.
+    `audit`, in contrast, asks people about the truth of haystacks.
     """
 
     found = summhay_ray.label(run, n, out, store, judge=judge, seed=seed)

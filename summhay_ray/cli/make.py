@@ -15,7 +15,18 @@ import typer
 import summhay_ray
 from summhay_ray.cli.run import carry_out
 from summhay_ray.cli.shared_options import DONE, PARTIAL, JsonOption, RunArgument, StoreOption, with_options
-from summhay_ray.cli.show import SUMMARIES_WANTED, document, facts, note, prose, read_lines, say, store_option, tables, warn
+from summhay_ray.cli.show import (
+    SUMMARIES_WANTED,
+    document,
+    facts,
+    note,
+    print_line,
+    prose,
+    read_lines,
+    store_option,
+    tables,
+    warn,
+)
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import StartOptions
 
@@ -28,7 +39,7 @@ if TYPE_CHECKING:
 
 
 WIDTH = 46
-"""The column at which comments begin."""
+"""The column in which comments begin."""
 
 
 def import_released(
@@ -66,8 +77,8 @@ def init(
 ) -> None:
     """Write a commented starter spec.
 
-    For summhay, synth, ethic, ethic_build and extract_evaluate it runs as it is, without a key. For any other kind it has every
-    field; those that must be filled in come first.
+    The spec of summhay, synth, ethic, ethic_build and extract_evaluate runs as it is, without a key. The spec of any other kind
+    has every field; those that must be filled in come first.
     """
 
     path = Path(out or f"{kind.partition(':')[2].lower() or kind}.yaml")
@@ -84,7 +95,7 @@ def init(
 
 
 def starter(kind: str) -> str:
-    """The text of a kind's starter spec. Raises UnknownName, SpecError."""
+    """Return the text of a kind's starter spec. Raise UnknownName, SpecError."""
     from importlib import resources
 
     from pydantic import TypeAdapter
@@ -139,14 +150,14 @@ def mine(
         str | None,
         typer.Option(
             "--show-text",
-            help="Only show the text that is read of this document, and the omitted parts with the reason.",
+            help="Only show the text that is read from this document, and the omitted parts with the reason.",
             metavar="DOCUMENT",
         ),
     ] = None,
     check: Annotated[
         int | None,
         typer.Option(
-            "--check", help="Ask about this many pairs of insight and document: is it right? With --review, on a sheet.", min=1
+            "--check", help="Ask whether this many pairs of insight and document are right; with --review, on a sheet.", min=1
         ),
     ] = None,
     replace: Annotated[
@@ -155,10 +166,11 @@ def mine(
     as_json: JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
-    """Make a haystack of a folder of documents: insights that recur, with every document that says each, and queries; or resume.
+    """Make a haystack from a folder of documents: recurring insights, the documents that state each, and queries; or resume.
 
-    Free, without a model, unless `--set models.check=MODEL` (or insight, query) names one. To use it in a run, give `haystacks:
-    [mine.json]`, or the spec. Exit codes: 0 done, 3 stopped at the budget, 4 finished, but some files could not be read.
+    It is free and uses no model, unless `--set models.check=MODEL` (or insight, query) names one. To use the haystack in a run,
+    give `haystacks: [mine.json]`, or the spec. Exit codes: 0 done, 3 stopped at the budget, 4 finished, but some files could not
+    be read.
     """
 
     if bool(folder) == (accept is not None):
@@ -191,7 +203,7 @@ def _show(found: Mapping[str, Any], as_json: bool) -> None:
 
 
 def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[str, Any]:
-    """Ask a person on stdin about pairs of a haystack, or write them as a sheet if stdin is not interactive."""
+    """Ask a person on stdin about pairs of a haystack. If stdin is not interactive, write the pairs as a sheet instead."""
 
     first = "" if sheet is not None or sys.stdin.isatty() else sys.stdin.readline()
     if sheet is None and not first and not sys.stdin.isatty():
@@ -228,10 +240,10 @@ def audit(
     run: RunArgument,
     store: StoreOption = None,
     out: Annotated[str | None, typer.Option("--out", help="A CSV file to write: a sample for a person to label.")] = None,
-    labels: Annotated[str | None, typer.Option(help="That file, labelled by a person, to evaluate.")] = None,
-    insights: Annotated[int, typer.Option(help="Insights to assign to subtopics.", min=0)] = 100,
-    documents: Annotated[int, typer.Option(help="Documents to look for insights in.", min=0)] = 10,
-    haystacks: Annotated[int, typer.Option(help="Largest number of haystacks to sample from.", min=1)] = 10,
+    labels: Annotated[str | None, typer.Option(help="The sheet that a person has labelled.")] = None,
+    insights: Annotated[int, typer.Option(help="Number of insights to assign to subtopics.", min=0)] = 100,
+    documents: Annotated[int, typer.Option(help="Number of documents in which to look for insights.", min=0)] = 10,
+    haystacks: Annotated[int, typer.Option(help="Maximum number of haystacks to sample from.", min=1)] = 10,
     seed: Annotated[int, typer.Option(help="The random seed of the sample.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -267,10 +279,10 @@ def verify(
 ) -> None:
     """Check haystack files against their own annotations, as `synth` does, but without a model.
 
-    Checks that subtopics and insights are distinct, that insights fit their subtopics (assigned blind), that queries give no
-    insight away, which insights each document has, and that no document is a near-copy. A check is sure if it rests on numbers,
-    names and dates, or on equal texts; unsure checks are counted separately. Exit codes: 0 all checks confirm the file, 4 some do
-    not, or are unsure.
+    It checks that subtopics and insights are distinct, that insights fit their subtopics (assigned blind), and that queries
+    reveal no insight. It also checks which insights each document has, and that no document is a near-copy. A check is sure if it
+    is based on numbers, names and dates, or on equal texts. Unsure checks are counted separately. Exit codes: 0 all checks
+    confirm the file, 4 some do not, or are unsure.
     """
     from summhay_ray.cli.record_tables import VERIFIED_LEGEND, verified_tables
 
@@ -281,7 +293,7 @@ def verify(
         document({"files": [file.to_json() for file in verified]})
     else:
         for file in verified:
-            say(file.file)
+            print_line(file.file)
             tables(table for table in verified_tables(file) if table.rows)
         prose(VERIFIED_LEGEND)
         facts([("written", out)] if out else [])

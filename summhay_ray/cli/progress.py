@@ -1,7 +1,7 @@
 """The live display of a run.
 
-On a terminal it is a table that is rewritten. Elsewhere it prints lines: one at the start, one every ten seconds, one at the end,
-and one when the run begins to stop or a model is given up.
+On a terminal, it is a table that is updated in place. Elsewhere, it prints a line at the start, every ten seconds, at the end,
+and when the run begins to stop or a model is given up.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from summhay_ray.llm import LONGEST_PAUSE_S
 
 PLAIN_EVERY_S = 10.0
 TABLE_FROM = 100
-"""Terminal width, in columns, from which the models' figures are shown."""
+"""Minimum terminal width, in columns, at which the models' figures are shown."""
 SHORTEST_BAR, LONGEST_BAR = 6, 30
 REPORTED_AFTER_S = 5.0
-"""After this many seconds of only 429s, a model's state reports it; occasional 429s are only counted."""
+"""Seconds of only 429s from a model, after which the display shows them as its state. Occasional 429s are only counted."""
 HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
 
 
 class Ended(UserError):
-    """The run was interrupted by Ctrl-C; the message says what is kept and how to resume."""
+    """Ctrl-C interrupted the run. The message states what is kept and how to resume."""
 
     exit_code = INTERRUPTED
 
 
 @dataclass(eq=False)
 class ProgressDisplay:
-    """A context that shows each `Progress` it is given, on stderr."""
+    """A context that shows each `Progress` on stderr."""
 
     every_s: float = PLAIN_EVERY_S
     first: str = "starting"
@@ -60,7 +60,7 @@ class ProgressDisplay:
         if self._live:
             self._live.stop()
         elif self._last and not isinstance(error, KeyboardInterrupt | Stopped):
-            # These errors report newer figures themselves.
+            # These errors contain newer figures.
             print(line(self._last, ended=True), file=sys.stderr, flush=True)
         if isinstance(error, KeyboardInterrupt) and str(error):
             # typer would handle Ctrl-C itself, without a message.
@@ -71,7 +71,7 @@ class ProgressDisplay:
         if self._live:
             self._live.update(view(progress, self._live.console.width))
         else:
-            # Their changes are shown immediately.
+            # Changes of these are shown immediately.
             turns = progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
             if time.monotonic() >= self._next or turns != self._shown_turns:
                 print(line(progress), file=sys.stderr, flush=True)
@@ -79,7 +79,8 @@ class ProgressDisplay:
         self._last = progress
 
     def note(self, text: str) -> None:
-        """Print a line above the display. Ignored after the end of the run: notes about its plan are then obsolete."""
+        """Print a line above the display. After the end of the run it is ignored, since notes about the plan are then
+        obsolete."""
         if self._has_ended:
             return
         self._noted.add(text)
@@ -89,16 +90,16 @@ class ProgressDisplay:
             print(printable(text), file=sys.stderr, flush=True)
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Print the warnings of a result that were not printed when the run began."""
+        """Print a result's warnings, unless they were printed when the run began."""
         for text in (f"warning: {warning}" for warning in warnings):
             if text not in self._noted:
                 print(printable(text), file=sys.stderr, flush=True)
 
 
 def view(progress: Progress, width: int = 80) -> Group:
-    """The display for a terminal of `width` columns: one line, then one for each paused or stopped model.
+    """Return the display for a terminal of `width` columns: one line for the run, then one for each paused or stopped model.
 
-    A wide terminal shows instead a row of figures for each remote model, with its limits.
+    On a wide terminal, a row of figures for each remote model replaces the lines for models, with the model's limits.
     """
     parts: list[Text | Table] = [Text(_bar_line(progress, width), no_wrap=True, overflow="ellipsis")]
     if width >= TABLE_FROM and progress.models:
@@ -126,8 +127,9 @@ def view(progress: Progress, width: int = 80) -> Group:
 
 
 def _bar_line(progress: Progress, width: int) -> str:
-    """Bar, items, calls a second, dollars of the budget, failures, time left. The bar fills the remaining width."""
-    # An item may take hundreds of calls: progress counts calls if their total is known, else rows.
+    """Return the line with bar, items, calls per second, dollars of the budget, failures and time left. The bar fills the
+    remaining width."""
+    # An item may take hundreds of calls. So progress counts calls if their total is known, and rows otherwise.
     if progress.calls_left is not None:
         done, total = progress.answered, progress.answered + progress.calls_left
     elif progress.rows_total:
@@ -146,14 +148,14 @@ def _bar_line(progress: Progress, width: int) -> str:
 
 
 def line(progress: Progress, ended: bool = False, brief: bool = False) -> str:
-    """One line: cells, judgments, failures; dollars spent, reserved and left; calls a second, 429s, retries; time left.
+    """Return one line: cells, judgments, failures; dollars spent, reserved and left; calls per second, 429s, retries; time left.
 
-    It names models that were given up, or that wait at their provider's request. `brief`: for a terminal, whose other lines name
-    the models.
+    It names the models that were given up, and those that wait at their provider's request. `brief`: for a terminal, on which
+    other lines name the models.
     """
     parts = [] if brief else [printable(progress.run)]
     parts.append(f"{progress.unit} {progress.items_done}/{progress.items_total}")
-    # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
+    # If a benchmark counts no rows, show calls, since an item may take hundreds of them.
     if progress.table and not brief:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
     elif progress.calls_left is not None and not brief:
@@ -164,7 +166,7 @@ def line(progress: Progress, ended: bool = False, brief: bool = False) -> str:
         parts += [f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []
         parts += [f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
     else:
-        # Dollars reserved, uncertain and left; calls and tokens a second, 429s and retries; models that wait or were given up.
+        # Dollars reserved, uncertain and left; calls and tokens per second, 429s and retries; models that wait or were given up.
         left = [] if progress.left_usd is None else [f"${progress.left_usd:.4f} left"]
         doubt = [f"${progress.uncertain_usd:.4f} uncertain"] if progress.uncertain_usd else []
         details = [f"${progress.reserved_usd:.4f} reserved", *doubt, *left] if left or doubt or progress.reserved_usd else []
@@ -210,7 +212,7 @@ def _of(used: float, limit: float | None) -> str:
 
 
 def _short(number: float) -> str:
-    """At most four digits: 950, 12.5k, 1.25M."""
+    """Return a number with at most four digits: 950, 12.5k, 1.25M."""
     for size, unit in ((1e6, "M"), (1e3, "k")):
         if number >= 10 * size or (number >= size and unit == "M"):
             return f"{number / size:.4g}{unit}"

@@ -1,4 +1,4 @@
-"""The commands that read, explain, export, stop and report runs."""
+"""The commands that show, explain, export, stop and report runs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import typer
 
 import summhay_ray
 from summhay_ray.cli import shared_options as shared
-from summhay_ray.cli.show import batches_line, console, counts_text, document, facts, say, show_scores, tables
+from summhay_ray.cli.show import batches_line, console, counts_text, document, facts, print_line, show_scores, tables
 
 if TYPE_CHECKING:
     from summhay_ray.engine import StatusResult
 
 
 COMMANDS = {"synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
-"""Kind -> the command that starts its runs, unless that is `summhay run SPEC`."""
+"""Kind -> the command that starts its runs, if it is not `summhay run SPEC`."""
 
 
 def status(
@@ -25,7 +25,7 @@ def status(
     everything: shared.HashesOption = False,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Show a run's progress, its cost compared with the plan, and its scores, during the run or after.
+    """Show a run's progress, its cost compared with the plan, and its scores, while it is running or later.
 
     Missing and damaged files are listed, one line each; the exit code is then 1.
     """
@@ -45,7 +45,7 @@ def status(
 
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
-    """(name, value) for each line of the status. `everything`: include the hashes of the tables."""
+    """Return (name, value) for each line of the status. `everything`: include the hashes of the tables."""
     from summhay_ray.llm import ExcessTotals
     from summhay_ray.report import dollars_line
 
@@ -77,7 +77,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
 
 
 def _work_left(result: StatusResult, unit: str) -> str:
-    """Remaining work, its possible cost, and how to resume."""
+    """Return the remaining work, its possible cost, and the command that resumes it."""
     left = dict(result.left or {})
     usd, cells, calls, most = (left.get(name) for name in ("usd", "cells", "calls", "max_calls"))
     parts = [f"{cells} {unit}", *([] if calls in (None, most) else [f"about {calls} calls"])]
@@ -103,7 +103,7 @@ def runs(store: shared.StoreOption = None, as_json: shared.JsonOption = False) -
     elif entries:
         tables([runs_table(entries)])
     else:
-        say(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
+        print_line(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
 
 
 def stop(
@@ -111,13 +111,13 @@ def stop(
     store: shared.StoreOption = None,
     cancel_batches: Annotated[
         bool,
-        typer.Option("--cancel-batches", help="Also cancel the run's batches, and store and book what they have answered."),
+        typer.Option("--cancel-batches", help="Also cancel the run's batches; store and charge what they have answered."),
     ] = False,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Stop a run, also one started in another shell or on another machine; the same command resumes it.
+    """Stop a run, even one started in another shell or on another machine. The same command resumes it.
 
-    Its batches go on at their providers, and the next start fetches them, unless --cancel-batches is given.
+    The run's batches continue at their providers, and the next start fetches them, unless --cancel-batches is given.
     """
     from summhay_ray import api
 
@@ -127,13 +127,13 @@ def stop(
         document({"run": api.full_id(run, store), "stopped": driver, **cancelled})
     else:
         how = f"stopped, {driver}" if driver else "its batches are over"
-        say(f"{how}; the command that started it resumes it")
+        print_line(f"{how}; the command that started it resumes it")
 
 
 def release(run: shared.RunArgument, store: shared.StoreOption = None, as_json: shared.JsonOption = False) -> None:
-    """Free a run's uncertain money, which a kill left in doubt, so that the run may spend it.
+    """Free a run's uncertain money, which a kill left in doubt. The run may then spend it.
 
-    Look at the provider's bill first: what these calls did cost then comes on top of the budget.
+    Check the provider's bill first: if these calls did cost something, it is not counted against the budget.
     """
     from summhay_ray.report import dollars_line
 
@@ -146,9 +146,9 @@ def release(run: shared.RunArgument, store: shared.StoreOption = None, as_json: 
 
 
 def failures(run: shared.RunArgument, store: shared.StoreOption = None, as_json: shared.JsonOption = False) -> None:
-    """List every failure of a run: what, where, why, and what it cost.
+    """List every failure of a run, with its place, reason and cost.
 
-    Several lines each. `summhay explain RUN KEY` shows details of a key or a cell.
+    `summhay explain RUN KEY` shows the details of a key or a cell.
     """
     from summhay_ray import api
     from summhay_ray.cli.record_tables import failure_blocks
@@ -158,7 +158,7 @@ def failures(run: shared.RunArgument, store: shared.StoreOption = None, as_json:
         document({"run": run, "failures": rows})
         return
     for line in failure_blocks(run, rows, console().width):
-        say(line)
+        print_line(line)
 
 
 def explain(
@@ -176,7 +176,7 @@ def explain(
 ) -> None:
     """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited.
 
-    In a synth run: a haystack with its checks and documents, or a document with its planned and found insights.
+    In a synth run, it shows a haystack with its checks and documents, or a document with its planned and found insights.
     """
     from summhay_ray.cli.explained import show
 
@@ -266,12 +266,12 @@ def report(
         if kind != "html" or kinds or single_file:
             raise typer.BadParameter("--serve makes the page alone: give it without --format, --figures and --single-file")
 
-        def tell(url: str) -> None:
-            document({"runs": runs, "url": url}) if as_json else say(url)
-            # The command continues.
+        def announce(url: str) -> None:
+            document({"runs": runs, "url": url}) if as_json else print_line(url)
+            # The command continues after the server has started.
             sys.stdout.flush()
 
-        serve_report(lambda: summhay_ray.make_report(runs, store, compat, judge, labels or "", over), out, port, tell)
+        serve_report(lambda: summhay_ray.make_report(runs, store, compat, judge, labels or "", over), out, port, announce)
         return
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")

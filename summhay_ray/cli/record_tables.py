@@ -1,4 +1,4 @@
-"""Tables of records for the terminal: plans, usage, runs, failures, and what a synthesis made and checked."""
+"""Tables of records for the terminal: plans, usage, runs, failures, and the results and checks of a synthesis."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
 
 MOST_ROWS = 40
-"""A longer table is cut, and its title says so."""
+"""Maximum number of rows. A longer table is cut, and its title reports the cut."""
 AUDITED_LEGEND = (
     "Stated there: samples whose insight is in the document, as the haystack says. Accuracy, precision and F1 depend on their "
-    "share, recall does not; in the paper's Table 5 they are 55 of 155."
+    "share, but recall does not; in the paper's Table 5, they are 55 of 155."
 )
 VERIFIED_LEGEND = (
-    "Otherwise: certainly not as the file states, since a number, a name or a date is nowhere in the text, or two texts are the "
-    "same. Unsure: the words speak against the file, but a paraphrase may say it; a person or a model must look."
+    "Otherwise: surely not as the file states, because a number, name or date is missing from the text, or two texts are the "
+    "same. Unsure: the words contradict the file, but a paraphrase may state it; a person or a model must check it."
 )
 BOUNDS_LEGEND = (
-    "at least: every answer is right at once and as short as can be, and the offline checks are sure of all that they see",
-    "expected: 8 % of the subtopics, insights and queries are asked for again, 20 % of the documents are edited once, 5 % of the "
-    "chapters are written again; models.check is asked where the offline checks are usually unsure; what other runs have "
-    "asked already is reused, and not known here",
-    "at most: all is asked for again as often as the domain allows (tries, rounds, outline_rounds; whole documents up to 3 "
-    "times), each time after 2 answers that cannot be read, and every answer is max_tokens long; no answers can break this "
-    "bound (of input tokens: none but texts of quotation marks alone), real ones stay far below it, and a budget stops sooner",
+    "at least: every answer is right at once and as short as possible, and the offline checks are always sure",
+    "expected: 8 % of the subtopics, insights and queries are requested again, 20 % of the documents are edited once, 5 % of the "
+    "chapters are written again; models.check is asked where the offline checks are usually unsure; answers of other runs "
+    "are reused, but are not known here",
+    "at most: all is requested again as often as the domain allows (tries, rounds, outline_rounds; whole documents up to 3 "
+    "times), each time after 2 answers that cannot be read, and every answer has max_tokens; no run can exceed this "
+    "bound (except input tokens, for texts of only quotation marks), real runs stay far below it, and a budget stops earlier",
 )
 """The legend of a synthesis' plan, one line each. The assumptions are those of `summhay_ray.synth.making.bounds`."""
 
@@ -38,7 +38,7 @@ BOUNDS_LEGEND = (
 def record_table(
     title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], heads: int = 1, most: int | None = None
 ) -> TextTable:
-    """A row for each record; `columns`: head -> the record's field. `most`: maximum number of rows, which the title then states.
+    """Make a row for each record. `columns`: head -> the record's field. `most`: maximum number of rows; the title reports a cut.
 
     Fields named `usd...` are in dollars, with four decimals; other fractions have two. `-` stands for an unknown value.
     """
@@ -57,7 +57,8 @@ def _text(field: str, value: Any) -> str:
 
 
 def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
-    """The planned calls by stage and model, from the `stages` of `summhay plan --json`; for a synthesis with their bounds."""
+    """Make a table of the planned calls by stage and model, from the `stages` of `summhay plan --json`; for a synthesis with
+    their bounds."""
     columns = {"Stage": "stage", "Model": "model", "Calls": "calls"}
     if any("max_calls" in stage for stage in stages):
         texts = [
@@ -75,13 +76,14 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 def _bounds(planned: Mapping[str, Any], name: str) -> str:
-    """The minimum, expected and maximum amount."""
+    """Return the minimum, expected and maximum amount as text."""
     fields = ("usd_min", "usd", "usd_max") if name == "usd" else (f"min_{name}", name, f"max_{name}")
     return " / ".join(_text(name, planned[field]) for field in fields)
 
 
 def ways_table(ways: Sequence[Mapping[str, Any]]) -> TextTable:
-    """Dollars and hours of the same calls in each way, from the `compare` of `summhay plan --compare --json`."""
+    """Make a table of the dollars and hours of the same calls in each way, from the `compare` of `summhay plan --compare
+    --json`."""
     rows = [
         {
             **way,
@@ -97,7 +99,8 @@ def ways_table(ways: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
-    """Used and planned amounts by stage and model, from the `usage` of `summhay status --json`; None if it is empty.
+    """Make a table of used and planned amounts by stage and model, from the `usage` of `summhay status --json`; None if it is
+    empty.
 
     For a synthesis, the planned amounts are a minimum, an expected value and a maximum.
     """
@@ -116,12 +119,12 @@ def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     columns = {"Stage": "stage", "Model": "model", "Calls": "calls", "Dollars": "usd"}
     columns |= {} if bounded else {"At most": "usd_max"}
     columns |= {"Tokens in": "input_tokens", "Tokens out": "output_tokens", "Cached": "cached", "Saved $": "usd_saved"}
-    title = "Used / planned (a question that comes again is asked once)"
+    title = "Used / planned (a repeated question is asked once)"
     return record_table("Used, of what was planned at least / expected / at most" if bounded else title, rows, columns, heads=2)
 
 
 def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
-    """A store's runs, from the `runs` of `summhay runs --json`."""
+    """Make a table of a store's runs, from the `runs` of `summhay runs --json`."""
     rows = [
         {
             **one,
@@ -142,7 +145,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Several lines for each failure, of at most `width` characters (longer names excepted)."""
+    """Return several lines for each failure, of at most `width` characters, unless names are longer."""
     # Several failures may share one answer, whose cost counts once.
     answers = {one["key"] or str(place): one["usd_micros"] for place, one in enumerate(failures)}
     lines = [f"{len(failures)} failures of {run}" + (f", {sum(answers.values()) / MICROS:.6f} dollars" if failures else "")]
@@ -165,7 +168,7 @@ def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) 
 
 
 def made_tables(made: Sequence[MadeHaystack], failed: Sequence[FailedTopic]) -> list[TextTable]:
-    """The haystacks that a synthesis made, one row each, and their sum; and the topics without a haystack.
+    """Make tables of the haystacks of a synthesis, one row each, with their sum, and of the topics without a haystack.
 
     Distractors have a column only if there are any.
     """
@@ -188,7 +191,8 @@ def made_tables(made: Sequence[MadeHaystack], failed: Sequence[FailedTopic]) -> 
 
 
 def audited_tables(found: Mapping[str, Any]) -> list[TextTable]:
-    """The results of human labels in per cent, as Table 4 and Table 5 of the paper; `-` if a figure is undefined."""
+    """Make tables of the results of human labels in per cent, like Tables 4 and 5 of the paper. `-` stands for an undefined
+    figure."""
     assigned = {"Domain": "domain", "Insights annotated": "insights_annotated", "Accuracy (%)": "accuracy"}
     stated = {"Domain": "domain", "Samples": "num_samples", "Stated there": "stated_present", "Accuracy": "accuracy"}
     return [
@@ -206,7 +210,8 @@ def audited_tables(found: Mapping[str, Any]) -> list[TextTable]:
 
 
 def verified_tables(verified: VerifiedFile) -> tuple[TextTable, TextTable]:
-    """The checks of a haystack file by kind, and those whose result differs from the file, certain ones first."""
+    """Make tables of a haystack file's checks by kind, and of the checks whose result differs from the file, certain ones
+    first."""
     counts = {"Check": "kind", "Checks": "checks", "As stated": "as_stated", "Otherwise": "surely", "Unsure": "unsure"}
     rows = []
     for row in verified.mismatches:
@@ -218,10 +223,10 @@ def verified_tables(verified: VerifiedFile) -> tuple[TextTable, TextTable]:
 
 
 def explained_tables(found: Mapping[str, Any]) -> list[TextTable]:
-    """The tables of `explain` for a topic that has rows: its checks by kind (their number, how many had an unexpected result, and
-    who made them), the checks whose final result was not the expected one, and its documents.
+    """Make the tables of `explain` for a topic that has rows.
 
-    If a haystack was made, none of the unexpected checks makes it wrong.
+    They are: its checks by kind, with their number, the number of unexpected results and who made them; the checks whose final
+    result was unexpected; and its documents. If a haystack was made, the unexpected checks do not make it wrong.
     """
     kinds = [{**one, "by": [f"{name} {n:,}" for name, n in sorted(one["by"].items())]} for one in found["checks_by_kind"]]
     amiss = [{**one, "of": f"{one['subject']} {one['object']}"} for one in found["amiss"]]
@@ -239,7 +244,7 @@ def explained_tables(found: Mapping[str, Any]) -> list[TextTable]:
 
 
 def answers_table(answers: Sequence[Mapping[str, Any]]) -> TextTable:
-    """The model answers behind a document, each with the beginning of its key, which `explain` accepts."""
+    """Make a table of the model answers behind a document. Each has the beginning of its key, which `explain` accepts."""
     rows = [{**one, "key": one["key"][:16], "dollars": f"{one['usd_micros'] / MICROS:.6f}"} for one in answers]
     columns = {"Task": "task", "Key": "key", "Model": "model", "Tokens out": "output_tokens", "Dollars": "dollars"}
     return record_table("Answers that it stands on", rows, columns, 2, MOST_ROWS)

@@ -1,6 +1,7 @@
-"""The commands that start a run, plan one, or submit one as a job; and `recite`, which creates a run.
+"""The commands that start, plan or submit a run, and `recite`, which creates one.
 
-Each that starts a run shows a live display, then its results. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+A command that starts a run shows a live display, then the results. Exit codes: 0 done, 3 stopped at the budget, 4 failures
+listed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import typer
 
 import summhay_ray
 from summhay_ray.cli import shared_options as shared
-from summhay_ray.cli.show import document, facts, note, prose, say, sections, show_result, store_option, tables, warn
+from summhay_ray.cli.show import document, facts, note, print_line, prose, sections, show_result, store_option, tables, warn
 from summhay_ray.errors import printable
 from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
 
@@ -73,9 +74,9 @@ def plan(
     as_json: shared.JsonOption = False,
     **options: Unpack[PlanOptions],
 ) -> None:
-    """Show the calls and cost of a run before it makes any, and what is already paid.
+    """Show the calls and cost of a run before it starts, and what is already paid.
 
-    The plan of more than 2,000 items is drawn: estimated from a stratified sample, with the error of the estimate.
+    With more than 2,000 items, the plan is estimated from a stratified sample, and the error of the estimate is shown.
     """
     from summhay_ray.cli.record_tables import BOUNDS_LEGEND, plan_table, ways_table
     from summhay_ray.report import dollars_line
@@ -93,7 +94,7 @@ def plan(
         tables([ways_table(ways)])
         missing = ((way["channel"], model, why) for way in ways for model, why in way["unavailable"].items())
         for channel, model, why in dict.fromkeys(missing):
-            say(f"{channel}: {model}: {why}; it is counted without it")
+            print_line(f"{channel}: {model}: {why}; it is counted without it")
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
         prose(line)
     usd = result.usd
@@ -129,12 +130,12 @@ def plan(
 def retrieve(
     spec: shared.SpecArgument,
     store: shared.StoreOption = None,
-    trec: Annotated[str | None, typer.Option("--trec", help="A folder to write TREC's RETRIEVER.run and qrels to.")] = None,
-    beir: Annotated[str | None, typer.Option("--beir", help="A folder to write each corpus to, as a BEIR folder.")] = None,
+    trec: Annotated[str | None, typer.Option("--trec", help="The folder for TREC's RETRIEVER.run and qrels.")] = None,
+    beir: Annotated[str | None, typer.Option("--beir", help="The folder for each corpus, in BEIR format.")] = None,
     as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
-    """Rank the documents with every retriever of a spec and measure the rankings; nothing is summarized.
+    """Rank the documents with every retriever of a spec, and measure the rankings. Nothing is summarized.
 
     The spec needs no summarizers or judges; `k: [1, 5, 10]` sets the cutoffs of the metrics. Exit codes: 0 done, 3 stopped at the
     budget, 4 finished with failures listed.
@@ -155,8 +156,8 @@ def coverage(
             metavar="NAME",
         ),
     ] = None,
-    sample: Annotated[int | None, typer.Option(help="Questions per task and domain; default 50.", min=1)] = None,
-    chunk_tokens: Annotated[int | None, typer.Option(help="The longest chunk, in tokens; default 512.", min=32)] = None,
+    sample: Annotated[int | None, typer.Option(help="Number of questions per task and domain; default 50.", min=1)] = None,
+    chunk_tokens: Annotated[int | None, typer.Option(help="Maximum tokens of a chunk; default 512.", min=32)] = None,
     store: shared.StoreOption = None,
     as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
@@ -186,7 +187,7 @@ def rejudge(
     """Judge the stored summaries of a run again; the old judgments stay.
 
     The same command resumes. Without --judge, all judges of the spec are used. A cascade(offline,MODEL) without a share gets the
-    largest share that --budget pays for. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    largest share for which --budget is enough. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """
 
     if workers is not None:
@@ -212,7 +213,7 @@ def support(
     ] = "",
     documents: Annotated[str | None, typer.Option("--documents", help="The folder of the documents that answers cite.")] = None,
     per: Annotated[
-        Literal["citation", "bullet"], typer.Option("--per", help="The citations that a model is asked about in one call.")
+        Literal["citation", "bullet"], typer.Option("--per", help="One call to a model covers a citation, or a whole bullet.")
     ] = "citation",
     store: shared.StoreOption = None,
     everything: shared.AllOption = False,
@@ -236,9 +237,9 @@ def recite(
     store: shared.StoreOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Repair the citations of a run's summaries by the free support judge, as a run of its own, without any call.
+    """Repair the citations of a run's summaries by the free support judge. The result is a new run, made without any call.
 
-    Coverage judgments carry over. It is post-processing that any system could have: compare like with like.
+    Coverage judgments carry over. Any system could use this post-processing, so do not compare repaired with unrepaired systems.
     """
     from summhay_ray import api
 
@@ -259,14 +260,14 @@ def recite(
 def synth(
     spec: SynthArgument,
     store: shared.StoreOption = None,
-    out: Annotated[str | None, typer.Option("--out", help="A folder to write the haystacks to, as released JSON files.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="The folder for the haystacks, as released JSON files.")] = None,
     as_json: shared.JsonOption = False,
     **options: Unpack[StartOptions],
 ) -> None:
-    """Make haystacks from topics (subtopics, insights, queries, documents, each verified), or resume.
+    """Make haystacks from topics: subtopics, insights, queries and documents, all of them verified; or resume.
 
-    `summhay plan SPEC` shows calls and cost beforehand. To use the haystacks in a run, give `haystacks: [SPEC]` in its spec.
-    Exit codes: 0 done, 3 stopped at the budget, 4 finished, with topics that failed.
+    `summhay plan SPEC` shows calls and cost beforehand. To use the haystacks in a run, give `haystacks: [SPEC]` in its spec. Exit
+    codes: 0 done, 3 stopped at the budget, 4 finished, with topics that failed.
     """
 
     carry_out(partial(summhay_ray.synth, spec, store, out=out), ["synth", spec], store, options, as_json)
@@ -282,12 +283,12 @@ def carry_out(
 ) -> None:
     """Start a run, print its results, and exit with its code.
 
-    `again`: the command line that repeats this run, for the hint how to resume. `everything`: show all tables.
+    `again`: the command line that repeats this run, for the hint on resuming. `everything`: show all tables.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
 
-    # User code may print, and stdout is reserved for results.
+    # User code may print, but stdout is reserved for results.
     with ProgressDisplay(first=f"reading {again[1]}") as display, contextlib.redirect_stdout(sys.stderr):
         result = start(**{**options, "watch": display, "note": display.note})
     display.warn(result.warnings)
@@ -312,11 +313,11 @@ def submit(
     as_json: shared.JsonOption = False,
     **options: Unpack[PlanOptions],
 ) -> None:
-    """Run or resume the work of a spec as a job on a Ray cluster; if the job is running already, watch it.
+    """Run or resume the work of a spec as a job on a Ray cluster. If the job is already running, watch it.
 
-    Sends the spec, its files and your own modules, but never a key: keys come from the nodes' environment or files. Haystacks are
-    passed through the s3:// store if it can be reached from here. Exit codes: the run's own (0 done, 3 stopped at the budget, 4
-    failures listed), or 1 if the job died or is left running.
+    It sends the spec, its files and your own modules, but never a key: keys come from the nodes' environment or files. Haystacks
+    are passed through the s3:// store if this machine can reach it. Exit codes: the run's own (0 done, 3 stopped at the budget, 4
+    failures listed), or 1 if the job died or is still running.
     """
 
     if log_level is not None:

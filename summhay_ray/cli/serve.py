@@ -1,4 +1,4 @@
-"""`summhay simulate`, a simulated provider, and the commands that look after a store and this machine."""
+"""`summhay simulate`, a simulated provider, and the commands that maintain a store and this machine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from summhay_ray.simulator_settings import Settings
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
 
-# name -> help. Whether a request has such a fault depends on its prompt and --seed, as for all faults.
+# Fault -> help of its option. As with all faults, a request's prompt and --seed decide whether it has the fault.
 FAULTS: Mapping[str, str] = {
     "forget": "Fraction of a synthesis's documents, chapters and edits that lack an insight.",
-    "extra": "Fraction of these that state an insight too many.",
-    "malformed": "Fraction of a synthesis's other answers that are not what was asked for.",
+    "extra": "Fraction of these that state one insight too many.",
+    "malformed": "Fraction of a synthesis's other answers that do not follow the request.",
 }
 
 
@@ -31,8 +31,8 @@ _SETTINGS = get_type_hints(Settings, include_extras=True)
 _OPTIONS: tuple[tuple[Any, ...], ...] = (
     ("port", int, 8000, "The port to listen on; 0 takes a free port and prints it."),
     ("host", str, "127.0.0.1", "The address to listen on; by default only this machine can connect."),
-    ("answers", Literal["offline", "short"], "offline", "offline: as offline/support, /judge and /writer; short: quick texts."),
-    # Settings with several values have another form; they follow below.
+    ("answers", Literal["offline", "short"], "offline", "offline: like offline/support, /judge and /writer; short: short texts."),
+    # Settings with several values have another form, and follow below.
     *(
         (one.name, get_args(_SETTINGS[one.name])[0], one.default, get_args(_SETTINGS[one.name])[1])
         for one in dataclasses.fields(Settings)
@@ -43,22 +43,22 @@ _OPTIONS: tuple[tuple[Any, ...], ...] = (
         "quality",
         str | None,
         None,
-        "Shares of a summary that models give: big=0.9,small=0.4, one share for the others, or spread: by their names.",
+        "Share of a summary that each model gives: big=0.9,small=0.4; one number for the others; or spread, by their names.",
     ),
     ("limits", list[str] | None, None, "MODEL:rpm=60,latency=2,...: settings of one model; repeatable.", "--limit"),
-    ("unknown_models", list[str] | None, None, "A model that is answered 404; repeatable.", "--unknown-model"),
-    ("keys", str | None, None, "A file of API keys, one per line: others get 401; by default, any key is accepted."),
-    ("record", str | None, None, "A file for the calls as JSON lines; each is written when it is billed and when it ends."),
+    ("unknown_models", list[str] | None, None, "A model for which requests get 404; repeatable.", "--unknown-model"),
+    ("keys", str | None, None, "A file of API keys, one per line. Other keys get 401; by default, any key is accepted."),
+    ("record", str | None, None, "A file for the calls, as JSON lines. Each call is written when it is billed and when it ends."),
     ("as_json", bool, False, "One JSON document on stdout; everything else on stderr.", "--json"),
 )
 """Name, type, default and help of each option of `simulate`, and its flag if it differs from the name."""
 
 
 def simulate(**given: Any) -> None:
-    """Serve an OpenAI-compatible provider that bills what it serves: to rehearse a paid run, and to test with.
+    """Serve an OpenAI-compatible provider that bills its answers, to rehearse a paid run and for tests.
 
-    It answers as offline/support, offline/judge and offline/writer would. Its books: GET /simulated/stats, GET /simulated/calls,
-    POST /simulated/reset. SIGTERM or Ctrl-C ends it.
+    It answers like offline/support, offline/judge and offline/writer. GET /simulated/stats and GET /simulated/calls show its
+    books, and POST /simulated/reset empties them. SIGTERM or Ctrl-C ends it.
     """
     from summhay_ray import simulator as simulation
 
@@ -143,7 +143,7 @@ def clean(
 
 
 def _delete_answers(selected: Mapping[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Show the selected answers, and delete them if `yes` or a person says so."""
+    """Show the selected answers, and delete them if `yes` is set or a person confirms."""
     result = summhay_ray.delete_answers(**selected, dry_run=dry_run or not yes)
     warn(result.warnings)
     if as_json:

@@ -16,7 +16,7 @@ EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIA
 """Status of a result -> exit code."""
 _HELP = {name: get_args(hint)[1].help for name, hint in get_type_hints(RunOptions, include_extras=True).items()}
 _FOR_CODE = ("watch", "note")
-"""Options of the Python API whose values are functions: the command line lacks them."""
+"""Options of the Python API that the command line lacks, since their values are functions."""
 
 SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
 RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]
@@ -41,9 +41,9 @@ LogLevelOption = Annotated[
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes `**options: Unpack[...]` an option for each of them, and --log-level if it starts a run.
+    """Give a command that takes `**options: Unpack[...]` one option for each of them, and --log-level if it starts a run.
 
-    The command receives those that were given. In the help, `--json` comes last.
+    The command receives only the options that were given. In the help, `--json` comes last.
     """
     hints = get_type_hints(command, include_extras=True)
     own = {
@@ -88,7 +88,7 @@ OverOption = Annotated[
     Over | None,
     typer.Option(
         "--over",
-        help="Differences generalize to further queries of these haystacks (or documents), or to other haystacks; default "
+        help="Whether differences generalize to more queries of these haystacks (or documents), or to other haystacks; default "
         "others, with six or more.",
     ),
 ]

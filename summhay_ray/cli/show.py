@@ -1,4 +1,4 @@
-"""Prints results: one JSON document on stdout, or tables for people. The tables' modules are imported on first use."""
+"""Prints results: one JSON document on stdout, or tables for people. Modules for tables are imported on first use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from summhay_ray.report import TextTable
 
 PLAIN_WIDTH = 100
-"""Columns of tables that are piped, and of prose."""
+"""Width, in columns, of piped tables and of prose."""
 PROMPT_SHOWN = 1500
 BOARD_ROWS = 10
-"""Systems of a leaderboard on one screen."""
+"""Maximum number of systems of a leaderboard on one screen."""
 
 
 def console() -> Console:
-    """The console for tables on stdout: as wide as the terminal, or `PLAIN_WIDTH` if stdout is not a terminal."""
+    """Return the console for tables on stdout. It is as wide as the terminal, or `PLAIN_WIDTH` if stdout is not a terminal."""
     from rich.console import Console
 
     return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
@@ -49,25 +49,25 @@ SUMMARIES_WANTED = "no summaries are in it: name it in a spec (summhay init), ha
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Print a result's warnings on stderr, a line each."""
+    """Print a result's warnings on stderr, one per line."""
     for warning in warnings:
         note(f"warning: {warning}")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on stdout, among the results."""
     sys.stdout.write(printable(text) + "\n")
 
 
 def prose(text: str) -> None:
-    """Print text in lines of at most PLAIN_WIDTH characters. Words stay whole, so that names and commands can be copied."""
+    """Print text in lines of at most PLAIN_WIDTH characters. Words are not broken, so that names and commands can be copied."""
     width = min(console().width, PLAIN_WIDTH)
     for line in printable(text, "\n\t").split("\n"):
         sys.stdout.write(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) + "\n")
 
 
 def tables(grids: Iterable[TextTable]) -> None:
-    """Print tables as wide as the terminal. A line below a wider table names what is left out."""
+    """Print tables as wide as the terminal. If a table is wider, a line below it names the omitted columns."""
     from rich.table import Table
     from rich.text import Text
 
@@ -93,7 +93,7 @@ def tables(grids: Iterable[TextTable]) -> None:
 
 
 def sections(found: Iterable[Section], more: bool = False) -> None:
-    """Print a benchmark's sections: title, text, table and notes. Those marked `more` are printed only if `more` is set."""
+    """Print a benchmark's sections: title, text, table and notes. Sections marked `more` are printed only if `more` is set."""
     from summhay_ray.report import notes, section_table
 
     for section in found:
@@ -110,7 +110,7 @@ def sections(found: Iterable[Section], more: bool = False) -> None:
 def show_scores(run: str, store: str | None, results: Results | ScoreResult, everything: bool) -> None:
     """Print the results of a run of any kind: the decision and the leaderboard if its systems can be ranked, then its sections.
 
-    `everything`: all systems and all sections.
+    `everything`: print all systems and all sections.
     """
     from summhay_ray import api
     from summhay_ray.benchmarks.summhay import ScoreResult, brief_sections, report_sections
@@ -127,11 +127,11 @@ def show_scores(run: str, store: str | None, results: Results | ScoreResult, eve
     else:
         sections(brief_sections(scores, compared is not None))
     if compared is not None and not everything:
-        say(f"All systems, figures and more: summhay score {run} --all{store_option(api.store_uri(store))}")
+        print_line(f"All systems, figures and more: summhay score {run} --all{store_option(api.store_uri(store))}")
 
 
 def end_lines(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
-    """Lines for `facts` on how a command ended.
+    """Return the lines for `facts` about how a command ended.
 
     `head`: name and id of the run; `unit`: the word for its cells; `go_on`: the command that resumes it.
     """
@@ -177,7 +177,7 @@ def end_lines(result: RunResult, head: tuple[str, str], unit: str, store: str, g
 
 
 def batches_line(batches: Mapping[str, Any]) -> str:
-    """The numbers of a run's batches, in words."""
+    """Return the numbers of a run's batches, in words."""
     line = f"{batches['submitted']:,} submitted, {batches['done']:,} done"
     if batches["in_progress"]:
         line += f", {batches['in_progress']:,} in progress with {batches['requests']:,} requests, the oldest since "
@@ -186,12 +186,13 @@ def batches_line(batches: Mapping[str, Any]) -> str:
 
 
 def counts_text(numbers: Mapping[str, int]) -> str:
-    """A mapping of names to numbers, as words."""
+    """Return a mapping of names to numbers, in words."""
     return ", ".join(f"{count:,} {name}" for name, count in numbers.items())
 
 
 def computing_line(pool: Mapping[str, float]) -> str:
-    """A line about a run's actors for local models: their number, and the time to start, load and compute; see `Pools.took`."""
+    """Return a line about a run's actors for local models: their number, and the time to start, load and compute; see
+    `Pools.took`."""
     n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
     load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
     work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"
@@ -201,14 +202,14 @@ def computing_line(pool: Mapping[str, float]) -> str:
 
 
 def store_option(store: str) -> str:
-    """The `--store` option to append to a printed command; empty for the default store."""
+    """Return the `--store` option to append to a printed command; empty for the default store."""
     from summhay_ray import api
 
     return "" if store == api.store_uri() else f" --store {shlex.quote(store)}"
 
 
 def remaining_lines(left: Mapping[str, Any], unit: str, go_on: str) -> str:
-    """Remaining work, its cost, and how to resume."""
+    """Return the remaining work, its cost, and the command that resumes it."""
     parts = [f"{left['cells']:,} {unit}"]
     if left["usd"] is not None:
         expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
@@ -220,11 +221,13 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        sys.stdout.write(f"{printable(name).ljust(width)}  {printable(str(value))}\n")
+        counts = ", ".join(f"{part} {one}" for part, one in value.items()) if isinstance(value, Mapping) else None
+        shown = round(value, 4) if isinstance(value, float) else counts or value
+        sys.stdout.write(f"{printable(name).ljust(width)}  {printable(str(shown))}\n")
 
 
 def read_lines(read: Mapping[str, Any]) -> None:
-    """Print the text read from a document: title and date, then a line for each statement and each omission."""
+    """Print the text that is read from a document: title and date, then a line for each statement and each omission."""
     facts([(name, read[name]) for name in ("title", "date") if read[name]])
     lines = [(one["line"], "" if one["kind"] == "sentence" else one["kind"], one["text"]) for one in read["kept"]]
     lines += [(one["line"], f"left out: {one['reason']}", one["text"]) for one in read["left_out"]]
@@ -256,7 +259,7 @@ def part(title: str, text: str | None) -> None:
 
 
 def show_result(result: RunResult, store: str, command: str, everything: bool) -> None:
-    """Print the results of a run, by kind, and how it ended. `command`: repeats the run; empty for a rejudge."""
+    """Print the results of a run, by kind, and how it ended. `command`: the command that repeats the run; empty for a rejudge."""
     if result.kind == "synth":
         from summhay_ray.cli.record_tables import made_tables
 
@@ -272,7 +275,7 @@ def show_result(result: RunResult, store: str, command: str, everything: bool) -
                 left = f"; the others keep a mean uncertainty of {choice.uncertainty_left:.3f}"
             if choice.uncertainty_asked is not None:
                 of = f" (mean uncertainty {choice.uncertainty_asked:.3f})"
-            say(f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{left}")
+            print_line(f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{left}")
     head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.scores.of}")
     go_on = f": {command}{store_option(store)} --budget MORE" if command else " the same command and a larger --budget"
     written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()

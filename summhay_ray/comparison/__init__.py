@@ -1,7 +1,7 @@
-"""Compares systems by their scores query by query: is a difference real, and which system is the best?
+"""Compare systems by their scores query by query: is a difference real, and which system is the best?
 
-It serves every benchmark that reports its systems' scores by query (`Workload.by_query`), for `summhay compare` and the report.
-`benchmark`, the benchmarks, the report and the API may import it.
+This package serves every benchmark that reports its systems' scores by query (`Workload.by_query`), for `summhay compare` and
+the report. `benchmark`, the benchmarks, the report and the API may import it.
 """
 
 from summhay_ray.comparison.compare import compare_pairs, compare_runs, every_pair

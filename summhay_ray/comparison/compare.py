@@ -1,4 +1,4 @@
-"""Compares systems in pairs: the scores become a matrix of queries x systems, and `metrics.Paired` decides which pairs differ.
+"""Compare systems in pairs: the scores become a matrix of queries x systems, and `metrics.Paired` decides which pairs differ.
 
 The ranks, the candidates for the best system, and the decision follow from these pairs.
 """
@@ -21,7 +21,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.metrics import FEWEST_UNITS, FRACTION, LEVEL, LITTLE, Observed, Over, Paired, unit_means
 
 MOST_PAIRS = 10_000
-"""More pairs of systems than this are refused."""
+"""Maximum number of pairs of systems in a comparison."""
 _MATRICES = ("value", "least", "most", "n", "n_expected")
 Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
 """Pairs of systems, each as (index of the run, system)."""
@@ -33,9 +33,9 @@ def compare_runs(runs: Sequence[RunScores], systems: Sequence[str] = (), over: O
     nothing to compare.
 
     `systems`: two names or patterns (`*` matches anything). In one run, systems that match the first are compared with those
-    that match the second; by default, every pair. In two runs, the first applies to the first run and the second to the
-    second; by default, systems of the same name are compared. `over`: whether the results generalize to further queries of
-    these clusters, or to other clusters; by default the latter with six clusters or more.
+    that match the second; by default, every pair. In two runs, the first applies to the first run and the second to the second;
+    by default, systems of the same name are compared. `over`: whether the results generalize to further queries of these
+    clusters, or to other clusters; by default, to other clusters if there are at least six.
     """
     _shared_figures(runs)
     pairs: Chosen
@@ -75,7 +75,7 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
 
 
 def every_pair(run: RunScores, figures: Sequence[str] = (), over: Over | None = None) -> SystemComparison | None:
-    """Every pair of a run's systems; None for fewer than two systems, too many pairs, or no common queries."""
+    """Compare every pair of a run's systems. None for fewer than two systems, too many pairs, or no common queries."""
     return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), figures, over)
 
 
@@ -101,7 +101,7 @@ def compare_pairs(
     named = pl.DataFrame([(*side, key) for side, key in zip(sides, keys, strict=True)], schema=_SIDE, orient="row")
     wanted = figures or _shared_figures(runs)
     comparisons, means = list[SystemComparison](), list[pl.DataFrame]()
-    # The rows of all figures at once would take several times the memory.
+    # The rows of all figures together would take several times the memory.
     for figure in dict.fromkeys([*wanted, *(figure for run in runs for figure in run.units)]):
         rows = pl.concat([frame.filter(figure=figure) for frame in frames]).join(named, on=["run", "system"])
         rows = rows.join(queries, on=QUERY, how="semi").sort(*QUERY, "run", "system")
@@ -149,7 +149,7 @@ class _Asked:
 
 
 def _compare(asked: _Asked, figure: str, scores: pl.DataFrame) -> SystemComparison | None:
-    """The comparison in one figure; None if no pair has a common scored query.
+    """Compare the pairs in one figure. None if no pair has a common scored query.
 
     `scores`: the sides' rows of `_by_figure` in this figure, sorted by query and side.
     """
@@ -223,7 +223,8 @@ def _compare(asked: _Asked, figure: str, scores: pl.DataFrame) -> SystemComparis
 
 
 def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
-    """The compared systems, with their data before any comparison, such as `n` of `due` answers and the share `missing`."""
+    """Return the compared systems, with their data before any comparison, such as `n` of `due` answers and the share
+    `missing`."""
     runs, sides = asked.runs, asked.sides
     own = [runs[index].side(system) for index, system in sides]
     systems = {
@@ -240,7 +241,7 @@ def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
 
 
 def _reach(cluster: str, n_clusters: int, over: Over, asked: Over | None) -> tuple[str, list[str]]:
-    """The population to which the figures generalize, and warnings about it. `asked`: the user's choice."""
+    """Return the population to which the figures generalize, and warnings about it. `asked`: the user's choice."""
     these = f"this {cluster}" if n_clusters == 1 else f"these {n_clusters} {cluster}s"
     if over == "queries":
         few = f"the figures are for {these} only: fewer than {FEWEST_UNITS} {cluster}s say little about others"
@@ -252,7 +253,7 @@ def _reach(cluster: str, n_clusters: int, over: Over, asked: Over | None) -> tup
 def _corrected(
     paired: Paired, observed: Observed, pairs: Sequence[tuple[int, int]], biases: Sequence[Any], most: float
 ) -> pl.Series:
-    """The differences without the judges' bias, whose uncertainty is added. `biases`: the `Unbiased` of each system."""
+    """Return the differences without the judges' bias, with its uncertainty added. `biases`: the `Unbiased` of each system."""
     ends = [one.slope * one.bias.se for one in biases]
     extra = [abs(ends[a] - ends[b]) if biases[a].bias == biases[b].bias else math.hypot(ends[a], ends[b]) for a, b in pairs]
     factor, shift = (np.array([getattr(one, name) for one in biases]) for name in ("factor", "shift"))
@@ -261,8 +262,9 @@ def _corrected(
 
 
 def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
-    """The ranked systems, best first, then those without a rank; systems without expected answers are left out. Ranks and
-    candidates for the best follow from the `pairs` of complete systems. `found`: the result of `metrics.Paired.differences`."""
+    """Return the ranked systems, best first, then those without a rank. Systems without expected answers are left out. Ranks
+    and candidates for the best follow from the `pairs` of complete systems. `found`: the result of
+    `metrics.Paired.differences`."""
     due = systems["n_expected"].to_numpy() > 0
     ranked = due & ~observed.incomplete
     means, floors = (
@@ -274,7 +276,7 @@ def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, p
         if p < LEVEL and ranked[a] and ranked[b]:
             above[b if difference > 0 else a] += 1
             below[a if difference > 0 else b] += 1
-    # Rank on the queries that all of them answered; if there are none, with missing values as 0.
+    # Rank on the queries that all systems answered. If there are none, rank with missing values as 0.
     whole = (~np.isnan(observed.values) & (observed.most - observed.least < 1e-9))[:, ranked].all(axis=1)
     by = observed.values[whole].mean(axis=0) if whole.any() else floors
     # Systems that differ only by rounding are equal.
@@ -304,7 +306,7 @@ def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, p
 
 
 def _matching(run: RunScores, pattern: str) -> Iterable[str]:
-    """The systems that match a name or pattern, by key or by label."""
+    """Return the systems that match a name or pattern, by key or by label."""
     exact = [system for system in run.systems if pattern in (system, run.label(system))]
     found = exact or [one for one in run.systems if fnmatchcase(one, pattern) or fnmatchcase(run.label(one), pattern)]
     if not found:
@@ -313,8 +315,8 @@ def _matching(run: RunScores, pattern: str) -> Iterable[str]:
 
 
 def _verdict(found: Mapping[str, Any], labels: Sequence[str], unit: str, cluster: str, lacking: Sequence[str]) -> str:
-    """The result of a pair in one sentence. `labels`: the names of its systems. `lacking`: their missing answers, if not
-    negligible."""
+    """Describe the result of a pair in one sentence. `labels`: the names of its systems. `lacking`: their missing answers, if
+    not negligible."""
     n, needed, missing = found["n_queries"], found["queries_needed"], " and ".join(lacking)
     if (p := found["p_adjusted"]) < LEVEL:
         higher, by = labels[found["difference"] < 0], _points(abs(found["difference"]), unit)

@@ -1,4 +1,4 @@
-"""Recommends a system in one paragraph, from the decisions on pairs and from costs. Only for `comparison`."""
+"""Recommend a system in one paragraph, from the decisions on pairs and from costs. Only `comparison` imports this module."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from summhay_ray.metrics import FEWEST, FEWEST_UNITS, LITTLE, Over
 
 NAMED = 3
-"""Maximum number of systems in a list."""
+"""Maximum number of systems named in a list."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Evidence:
     labelled: bool
     """Whether people's labels correct the scores."""
     limits: Sequence[str] = ()
-    """Reasons for no recommendation, regardless of the scores, such as an unsuitable haystack."""
+    """Reasons against any recommendation, whatever the scores, such as an unsuitable haystack."""
     caveats: Sequence[str] = ()
-    """What else limits the confidence in a recommendation, such as an unchecked haystack."""
+    """Further limits of the confidence in a recommendation, such as an unchecked haystack."""
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,20 @@ class SystemDecision:
 
     figure: str
     use: str | None
-    """The cheapest of those that may be the best, if all their costs are known; otherwise the best by score."""
+    """The cheapest of the systems that may be the best, if all their costs are known. Otherwise the best by score."""
     system: str | None
     """The key of `use`."""
     best: str | None
     """The best by score."""
     not_shown_worse: Sequence[str]
-    """The other systems that may be the best, best first."""
+    """The remaining systems that may be the best, best first."""
     usd_per_query: float | None
     """Dollars per query of the recommended system; None if unknown."""
     more_queries: int | None
-    """Number of further queries that would show a difference: between the best and the next, or, without a decision, any. None:
-    unknown."""
+    """Number of further queries that would show a difference: between the best system and the next or, without a decision,
+    any difference. None: unknown."""
     labels: int | None
-    """Number of labels by people for checking the judge on the systems that may be the best; None without a judge."""
+    """Number of people's labels that are needed to check the judge on the systems that may be the best. None without a judge."""
     reasons: Sequence[str]
     """Why no system is named; empty if one is."""
     limits: Sequence[str]
@@ -61,13 +61,13 @@ class SystemDecision:
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        """The fields, as JSON."""
+        """Return the fields as JSON."""
         return asdict(self)
 
 
 def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], evidence: Evidence) -> SystemDecision:
-    """The decision. `standings`: rows of `comparison.STANDING`, best first. `pairs`: the compared pairs: `a` and `b` (names),
-    `differs`, and the other fields of `metrics.Paired.differences`."""
+    """Decide which system to recommend. `standings`: rows of `comparison.STANDING`, best first. `pairs`: the compared pairs,
+    with `a` and `b` (names), `differs`, and the other fields of `metrics.Paired.differences`."""
     ranked = [one for one in standings if one["rank"] is not None]
     usable = [one for one in ranked if not one["ceiling"]] or ranked
     names = {one["name"] for one in usable}
@@ -86,7 +86,8 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
         if not pair["differs"] and pair["queries_needed"] and (between is None or {pair["a"], pair["b"]} == {*between})
     ]
     more = min(needed, default=None)
-    if evidence.limits and evidence.n_queries >= FEWEST_UNITS:
+    compared = len(own) == math.comb(len(usable), 2)
+    if (evidence.limits or not compared) and evidence.n_queries >= FEWEST_UNITS:
         more = None  # Other limits must be fixed first: more queries would not help.
     elif evidence.n_queries < FEWEST_UNITS:
         more = max(more or 0, FEWEST_UNITS - evidence.n_queries)
@@ -142,14 +143,15 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
 def _reasons(
     evidence: Evidence, standings: Sequence[Any], usable: Sequence[Any], may_be_best: Sequence[Any], n_pairs: int
 ) -> list[str]:
-    """Why no system is recommended: the given reasons or, without any, the first shortcoming of the scores."""
+    """Explain why no system is recommended: the given reasons or, without any, the first shortcoming of the scores."""
     n_queries, n_usable = evidence.n_queries, len(usable)
     if evidence.limits:
         return list(evidence.limits)
     if not usable:
         return [f"every system lacks more than a tenth of its {evidence.counted}"]
     if n_usable == 1:
-        lacking = "the others lack more than a tenth" if len(standings) > 1 else "there is no other"
+        silent = any(one["rank"] is None for one in standings)
+        lacking = f"the others lack more than a tenth of their {evidence.counted}" if silent else "there is no other"
         return [f"only {usable[0]['label']} could be compared: {lacking}"]
     if n_pairs < math.comb(n_usable, 2):
         return [f"only {n_pairs:,} of {math.comb(n_usable, 2):,} pairs of these systems are compared"]
@@ -166,7 +168,7 @@ def _reasons(
 def _limits(
     evidence: Evidence, standings: Sequence[Any], may_be_best: Sequence[Any], pairs: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """The limits of the confidence in a decision, each in a few words."""
+    """Return the limits of the confidence in a decision, each in a few words."""
     n, clusters = evidence.n_queries, evidence.n_clusters
     these = f"these {clusters} {evidence.cluster}s" if clusters > 1 else f"this {evidence.cluster}"
     where = f"of {these} only" if evidence.over == "queries" else f"in {clusters} {evidence.cluster}s"
@@ -187,7 +189,7 @@ def _limits(
 
 
 def missing_text(standing: Mapping[str, Any], counted: str) -> str:
-    """The number of missing answers of a system, such as `41 of 137 insights`."""
+    """Return the number of missing answers of a system, such as `41 of 137 insights`."""
     return f"{standing['n_expected'] - standing['n']:,} of {standing['n_expected']:,} {counted}"
 
 
@@ -201,7 +203,7 @@ def _dollars(usd: float) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Some names, and the number of further ones."""
+    """List some names, and the number of further ones."""
     if len(names) > NAMED:
         return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,4 +1,4 @@
-"""The result of a comparison, and what sums it up: the decision and the leaderboard."""
+"""The result of a comparison, with its summary: the decision and the leaderboard."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,17 +18,17 @@ STANDING = pl.Schema(
         "name": pl.String,  # the system's key, prefixed with the run's id if there are two runs
         "label": pl.String,  # the system's name for people
         "run": pl.String,
-        "model": pl.String,  # the parts of the name: empty if it has none
+        "model": pl.String,  # the parts of the name; empty if the system has none
         "retriever": pl.String,
         "ordering": pl.String,
         "mean": pl.Float64,  # over the queries that it answered, with equal weights
         "low": pl.Float64,  # the 95 % interval of the mean; null with too few queries or clusters
         "high": pl.Float64,
-        "floor": pl.Float64,  # mean with all missing values as 0
-        "n": pl.Int64,  # number of its answers or judgments
+        "floor": pl.Float64,  # mean, counting all missing values as 0
+        "n": pl.Int64,  # number of the system's answers or judgments
         "n_expected": pl.Int64,
-        "missing": pl.Float64,  # share of the expected ones that it lacks
-        "rank": pl.Int64,  # from 1, equal systems share the better rank; null if it lacks more than metrics.INCOMPLETE
+        "missing": pl.Float64,  # share of the expected ones that the system lacks
+        "rank": pl.Int64,  # from 1, equal systems share the better rank; null if the system lacks more than metrics.INCOMPLETE
         "rank_low": pl.Int64,  # 1 + the number of ranked systems that are significantly better
         "rank_high": pl.Int64,  # the number of ranked systems - the number of significantly worse ones
         "may_be_best": pl.Boolean,  # no system is significantly better
@@ -36,7 +36,7 @@ STANDING = pl.Schema(
         "from_best_low": pl.Float64,
         "from_best_high": pl.Float64,
         "usd": pl.Float64,  # dollars per query; null if unknown
-        "ceiling": pl.Boolean,  # it sees the gold
+        "ceiling": pl.Boolean,  # whether the system sees the gold documents
     }
 )
 """The columns of a system's place in the ranking."""
@@ -48,12 +48,16 @@ class SystemComparison:
 
     runs: tuple[str, ...]
     pairs: pl.DataFrame
-    """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`, `label`, `model`, `retriever`,
-    `ordering`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, with all pairs of the figure as one
-    family), `verdict`, `corrected` (like `paired`, without each judge's bias relative to people; null if one is unknown or does
-    not apply), `labelled` (like `paired`, corrected by people's labels)."""
+    """A row per figure and pair, in which all pairs of the figure are one family.
+
+    The columns are `figure`, its `unit`, `a` and `b` (each with `run`, `system`, `label`, `model`, `retriever`, `ordering`,
+    `judge`), `differs` and `verdict`. Three more hold the fields of `metrics.Paired.differences`: `paired` for the raw
+    differences, `corrected` for those without each judge's bias relative to people (null if a bias is unknown or does not
+    apply), and `labelled` for those corrected by people's labels.
+    """
     standings: Mapping[str, pl.DataFrame]
-    """Figure -> the compared systems, best first, followed by those with too many missing values; columns as in STANDING."""
+    """Figure -> the compared systems, best first, followed by those with too many missing values. Columns are those of
+    STANDING."""
     decision: SystemDecision
     """The decision by the first figure."""
     warnings: Sequence[str]
@@ -63,42 +67,42 @@ class SystemComparison:
     units: Mapping[str, str]
     """Figure -> its unit: %, or empty for the figure's own scale."""
     judge: str = ""
-    """The judge of the scores; `A and B` for two runs with different judges; empty if the scores are not judgments."""
+    """The judge of the scores. For two runs with different judges, `A and B`. Empty if the scores are not judgments."""
     cluster: str = "haystack"
     """The noun for a cluster of queries, such as haystack."""
     counted: str = "answers"
     """What `n` of the standings counts."""
     means: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """A row per compared system: its `name`, and its mean of each figure of the runs, also of those that are not compared."""
+    """A row per compared system: its `name`, and its mean of each figure of the runs, including figures that are not compared."""
     scales: Mapping[str, str] = field(default_factory=dict)
     """Figure of `means` -> its unit."""
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """System's name -> the parts of which it consists, such as model and retriever."""
+    """System's name -> its parts, such as model and retriever."""
     corrections: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
     """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the corrected first figure, with its
     interval."""
 
     def of(self, figure: str) -> pl.DataFrame:
-        """The pairs of one figure."""
+        """Return the pairs of one figure."""
         return self.pairs.filter(pl.col("figure") == figure)
 
     def best(self, figure: str) -> list[str]:
-        """The keys of the systems that may be the best: no system is significantly better than these."""
+        """Return the keys of the systems that may be the best: those without a significantly better system."""
         return self.standings[figure].filter("may_be_best")["name"].to_list()
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row per pair and figure, with the fields of `paired` and the verdict; fractions, not points."""
+        """Return one row per pair and figure, with the fields of `paired` and the verdict. Values are fractions, not points."""
         a, b = (pl.col(side).struct.field for side in "ab")
         named = ("figure", a("system").alias("system_a"), b("system").alias("system_b"), "verdict", "differs", "paired")
         return self.pairs.select(*named, a("run").alias("run_a"), b("run").alias("run_b")).unnest("paired")
 
     def _repr_html_(self) -> str:
-        """For a notebook: the decision and the leaderboard."""
+        """Return HTML for a notebook: the decision and the leaderboard."""
         return html_of([], [decision_section(self), leaderboard_section(self)])
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document that `summhay compare` prints for systems."""
+        """Return the JSON document that `summhay compare` prints for systems."""
         return {
             "runs": list(self.runs),
             "judge": self.judge or None,
@@ -115,23 +119,23 @@ class SystemComparison:
         }
 
     def figure_title(self, figure: str) -> str:
-        """The name of a figure with its judge."""
+        """Return the name of a figure with its judge."""
         return f"{figure}, judged by {self.judge}" if self.judge else figure
 
 
 def decision_section(comparison: SystemComparison) -> Section:
-    """The decision in one paragraph."""
+    """Return the decision in one paragraph."""
     title = f"Decision by {comparison.figure_title(comparison.decision.figure)}"
     return Section(title, comparison.decision.text, name="decision", notes=comparison.warnings)
 
 
 def leaderboard_section(comparison: SystemComparison) -> Section:
-    """The leaderboard by the first figure: a row per system, best first, then incomplete ones and those that see the gold, which
-    have no rank.
+    """Return the leaderboard by the first figure: a row per system, best first. Incomplete systems, and those that see the gold
+    documents, come last and have no rank.
 
-    `from best` is the difference from the first system that does not see the gold. `verdict`, among such systems: `best`, `tied`
-    (no system is shown to be better than it), `below`, or `undecided` (the only candidate, on too little evidence); `incomplete`
-    without a rank, `ceiling` for a system that sees the gold.
+    `from best` is the difference from the first system that does not see the gold documents. `verdict`, among such systems, is
+    `best`, `tied` (no system is shown to be better than it), `below`, or `undecided` (the only candidate, on too little
+    evidence). It is `incomplete` for a system without a rank, and `ceiling` for a system that sees the gold documents.
     """
     figure = next(iter(comparison.standings))
     standings, several = comparison.standings[figure], len(comparison.runs) > 1

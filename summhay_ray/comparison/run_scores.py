@@ -34,12 +34,16 @@ class Unbiased:
 class RunScores:
     """One run's scores by query.
 
-    `judge`: the judge of the scores; empty if they are not judgments. `names`: key of a system -> its `label` and its parts, such
-    as `model`, `retriever` and `ordering`; by default the text columns of `by_query`. `unbiased`: the correction by figure and
-    system, if a judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars
-    per query, if known. `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure
-    -> its corrected mean. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `too few
-    queries`. `caveats`: what else limits the confidence in a recommendation, such as `gold documents that nobody has checked`.
+    - `judge`: the judge of the scores; empty if they are not judgments.
+    - `names`: key of a system -> its `label` and its parts, such as `model`, `retriever` and `ordering`. By default, these are
+      the text columns of `by_query`.
+    - `unbiased`: the correction by figure and system, if a judge's bias is known and applies.
+    - `labelled`: scores corrected by people's labels.
+    - `costs`: system -> dollars per query, if known.
+    - `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure -> its
+      corrected mean.
+    - `limits`: reasons against any recommendation, whatever the scores, each a clause such as `too few queries`.
+    - `caveats`: further limits of the confidence in a recommendation, such as `gold documents that nobody has checked`.
     """
 
     def __init__(
@@ -70,21 +74,22 @@ class RunScores:
         """The systems' keys."""
 
     def label(self, system: str) -> str:
-        """The system's name for people."""
+        """Return the system's name for people."""
         return self.names[system]["label"] if system in self.names else system
 
     def side(self, system: str) -> dict[str, str]:
-        """The system as a side of a pair."""
+        """Return the system as a side of a pair."""
         parts = {name: self.names.get(system, {}).get(name, "") for name in ("model", "retriever", "ordering")}
         return {"run": self.run, "system": system, "label": self.label(system), **parts, "judge": self.judge}
 
 
 def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:
-    """The scores of each value of a factor instead of each system's: on each query, the mean over the other factor's values.
+    """Return the scores of each value of a factor instead of each system's. On each query, they are the mean over the values of
+    the other factor.
 
-    `factors`: system -> (value of the factor, value of the other). All means are over the same values of the other factor: those
-    that every value of this factor was combined with. A score missing in one of them is missing in the mean. Raises UserError if
-    there are no such values.
+    `factors`: system -> (value of the factor, value of the other factor). All means are over the same values of the other
+    factor: those that occur with every value of this factor. If one of them lacks a score, the mean is missing. Raises
+    UserError if there are no such values.
     """
     others: dict[str, set[str]] = {}
     for value, other in factors.values():
@@ -118,8 +123,8 @@ def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScor
 
 
 def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
-    """A row for each query, system and figure: its `value`; `least` and `most`, the value with missing answers as 0 and as the
-    best possible score; and `n` of `n_expected` answers or judgments."""
+    """Return a row for each query, system and figure: its `value`; `least` and `most`, the value with missing answers as 0
+    and as the best possible score; and `n` of `n_expected` answers or judgments."""
     own, value = pl.col([*units]), pl.col("value")
     scores = _by_key(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
     scores = scores.filter(pl.any_horizontal(own.is_not_null()))
@@ -134,7 +139,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     default = value.is_not_null().any().over(*QUERY).cast(pl.Int64) if by_query.expected is None else pl.lit(0)
     share = pl.when(pl.col("n_expected") > 0).then(pl.col("n") / pl.col("n_expected"))
     parts = []
-    # All figures at once would take several times the memory.
+    # All figures together would take several times the memory.
     for figure, unit in units.items():
         due = expected.filter(figure=figure) if "figure" in expected.columns else expected
         rows = grid.join(answers.select(*_KEYS, "_others", value=figure), on=_KEYS, how="left")
@@ -159,7 +164,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _by_key(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with a cluster, and keys of types that can be joined."""
+    """Add a cluster to the frame, and convert its keys to types that can be joined."""
     whole = frame if "cluster" in frame.columns else frame.with_columns(cluster=pl.lit(""))
     numbers = selectors.by_name(*QUERY) & selectors.integer()
     return whole.with_columns(numbers.cast(pl.Int64), (selectors.by_name(*_KEYS) - numbers).cast(pl.String))

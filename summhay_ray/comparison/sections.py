@@ -9,17 +9,17 @@ from summhay_ray.comparison.leaderboard import ENDS, SystemComparison, decision_
 from summhay_ray.engine import Chart, Section
 
 SHOWN = 25
-"""Number of systems in the forest plot and the matrix: the best ones."""
+"""Number of systems in the forest plot and the matrix. The best ones are shown."""
 ROWS = 10
-"""Maximum number of systems on one screen, and of pairs for a table there."""
+"""Maximum number of systems on one screen, and of pairs in a table there."""
 FEW_PAIRS = 3
 """Up to this number, each pair of a figure gets a sentence."""
 
 
 def screen_sections(comparison: SystemComparison, everything: bool = False) -> Iterator[Section]:
-    """The sections of `summhay compare`: the decision and the verdicts, then tables of the first figure on one screen.
+    """Yield the sections of `summhay compare`: the decision and the verdicts, then tables of the first figure on one screen.
 
-    `everything`: all figures, systems and pairs.
+    `everything`: show all figures, systems and pairs.
     """
     verdicts = [line for figure in comparison.standings for line in _verdicts(comparison, figure)]
     yield replace(decision_section(comparison), notes=[*comparison.warnings, *verdicts])
@@ -36,7 +36,7 @@ def screen_sections(comparison: SystemComparison, everything: bool = False) -> I
 
 
 def _left_out(comparison: SystemComparison, figure: str) -> list[str]:
-    """A line about the parts that do not fit on one screen; none if everything fits."""
+    """Return a line about the parts that do not fit on one screen; none if everything fits."""
     systems, figures = comparison.standings[figure].height - ROWS, len(comparison.standings) - 1
     parts = [f"{systems} more systems"] * (systems > 0) + ["every pair"] * (comparison.of(figure).height > ROWS)
     parts += [f"{figures} more figure{'s'[: figures > 1]}"] * (figures > 0)
@@ -44,7 +44,7 @@ def _left_out(comparison: SystemComparison, figure: str) -> list[str]:
 
 
 def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
-    """A line for each pair if there are few; else one line for all."""
+    """Return a line for each pair if there are few, else one line for all pairs."""
     pairs, standings = comparison.of(figure), comparison.standings[figure]
     if pairs.height <= FEW_PAIRS:
         rows = pairs.select(_labels_of(comparison, "a"), _labels_of(comparison, "b"), "verdict").iter_rows()
@@ -57,8 +57,8 @@ def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
 
 
 def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
-    """The report's sections: the decision and the leaderboard; for the first figure the ranking, the comparison with the best
-    and every pair; for each further figure the comparison with its best."""
+    """Yield the report's sections: the decision and the leaderboard, then the figures. The first figure gets the ranking, the
+    comparison with the best system, and every pair. Each further figure gets the comparison with its best system."""
     first, *others = comparison.standings
     yield decision_section(comparison)
     yield leaderboard_section(comparison)
@@ -77,7 +77,7 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
 
 
 def _swap_sides(paired: str) -> pl.Expr:
-    """The differences with A and B swapped."""
+    """Return the differences with A and B swapped."""
     of = pl.col(paired).struct.field
     names = {"difference": "difference", "low": "high", "high": "low", "effect": "effect"}
     turned = {name: -of(other) for name, other in (names | {"worst_low": "worst_high", "worst_high": "worst_low"}).items()}
@@ -85,7 +85,7 @@ def _swap_sides(paired: str) -> pl.Expr:
 
 
 def _ranking(comparison: SystemComparison, figure: str) -> Section:
-    """The ranking of systems with its uncertainty."""
+    """Return the ranking of systems with its uncertainty."""
     standings, unit = comparison.standings[figure], comparison.units[figure]
     text = (
         f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets: the possible ranks, from 1 if no pair "
@@ -112,7 +112,7 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
 
 
 def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") -> Iterator[Section]:
-    """Each system compared with the first."""
+    """Yield each system compared with the first."""
     standings, points = comparison.standings[figure], comparison.units[figure] == "%"
     known, apart = standings.drop_nulls("from_best"), f"from {standings['label'][0]}"
     if known.is_empty():
@@ -133,13 +133,13 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
 
 
 def _labels_of(comparison: SystemComparison, side: str) -> pl.Expr:
-    """The labels of a side's systems in tables, as in `standings`."""
+    """Return the labels of a side's systems in tables, as in `standings`."""
     of = pl.col(side).struct.field
     return (of("label") if len(comparison.runs) == 1 else pl.format("{} {}", of("run"), of("label"))).alias(side)
 
 
 def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFrame, verdicts: bool = False) -> Section:
-    """These pairs of a figure. `verdicts`: with a verdict in each row."""
+    """Return these pairs of a figure. `verdicts`: add a verdict to each row."""
     points, n_pairs = comparison.units[figure] == "%", comparison.of(figure).height
     paired, corrected, labelled = (pl.col(name).struct.field for name in ("paired", "corrected", "labelled"))
     least = paired("detectable")
@@ -151,7 +151,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         "p (all pairs)": paired("p_adjusted"),
         "d": paired("effect"),
         "win/tie/loss": pl.format("{}/{}/{}", paired("wins"), paired("ties"), paired("losses")),
-        # Fractions cannot differ by more.
+        # Differences of fractions cannot be larger.
         "least detectable": pl.when(least <= 1).then(least) if points else least,
         "queries needed": paired("queries_needed").cast(pl.Float64),
         **{f"bias removed{end}": corrected(name) for end, name in ENDS.items()},
@@ -183,5 +183,5 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
 
 
 def _title(figure: str) -> str:
-    """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 are unchanged."""
+    """Return a figure's name for the beginning of a sentence. Names such as nDCG and ROUGE-1 are unchanged."""
     return figure.capitalize() if figure.islower() else figure

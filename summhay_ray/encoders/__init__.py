@@ -1,7 +1,6 @@
 """Local models that embed texts, or score texts for a query.
 
-It needs the extra `embed` (torch, sentence-transformers). No other part of the package loads such models. It imports only
-`errors` and `loops`.
+The extra `embed` (torch, sentence-transformers) is required. No other package of ours loads such models.
 """
 
 from summhay_ray.encoders.base import Comparing, Encoding, NoModel, Precision, Scoring, Vectors

@@ -21,18 +21,19 @@ class NoModel(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """All settings that determine a text's vector: an equal encoding of an equal text is the same vector."""
+    """All settings that determine a text's vector. An equal encoding of an equal text gives the same vector."""
 
     model: str
-    """Name on a model hub, folder, or `openai/...` for a service."""
+    """A name on a model hub, a folder, or `openai/...` for a service."""
     revision: str = ""
-    """Commit on the hub; for a folder, `sha256:` and the digest of its files."""
+    """The commit on the hub. For a folder, it is `sha256:` and the digest of the folder's files."""
     max_tokens: int | None = None
     """Maximum tokens of a text, by the model's tokenizer; None: the model's limit."""
     precision: Precision = "float32"
     positions: Positions = ""
-    """For a model with extended positions (LongEmbed). `stretched`: texts within the original 512 tokens get positions spread
-    over the extended range; `plain`: consecutive positions, as in a batch with a longer text. Empty: the model's default."""
+    """For a model with extended positions (LongEmbed). `stretched`: the positions of a text within the original 512 tokens are
+    spread over the extended range. `plain`: positions are consecutive, as in a batch with a longer text. Empty: the model's
+    default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,15 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """All settings that determine the numbers that a model computes for a pair of texts."""
+    """The settings that determine the numbers of a model for a pair of texts."""
 
     what: Literal["classes", "entailment", "tokens"]
-    """classes: class probabilities (natural language inference); entailment: that class alone; tokens: similarities of tokens
-    (BERTScore)."""
+    """classes: class probabilities (natural language inference). entailment: the probability of this class alone. tokens:
+    similarities of tokens (BERTScore)."""
     model: str
     revision: str = ""
     layers: int | None = None
-    """Number of the model's layers used; None: all."""
+    """Number of the model's layers that are used; None: all."""
     special: bool = False
     """Whether special tokens around a text count."""
     precision: Precision = "float32"

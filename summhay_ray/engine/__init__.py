@@ -1,8 +1,9 @@
-"""Plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
+"""The engine plans, runs, resumes, monitors and explains workloads, in this process or on Ray. For `benchmark.py`, cli and api.
 
-`contract.py` defines a benchmark, `plan.py` counts calls, `start.py` starts a run. Folders: `spec`, `state` (a stored run), `run`
-(runs and resumes), `ray` (on a cluster), `read` (status, scores). Only this package uses Ray. It imports no benchmark. To write a
-benchmark, import from `summhay_ray.benchmark`. Importing this package starts nothing and does not load Ray.
+`contract.py` defines a benchmark, `plan.py` counts calls, and `start.py` starts a run. The folder `spec` parses specs, `state`
+reads what a run has stored, `run` executes a run, `ray` does so on a cluster, and `read` computes status and scores. Only this
+package uses Ray. It imports no benchmark. To write a benchmark, import from `summhay_ray.benchmark`. Importing this package
+starts nothing and does not load Ray.
 """
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json

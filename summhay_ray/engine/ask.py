@@ -1,6 +1,6 @@
-"""`Ask`: how an item asks its models.
+"""`Ask`: an item's interface to its models.
 
-`plan.py` has a version that makes no calls and only counts them.
+The subclass in `plan.py` makes no calls; it only counts them.
 """
 
 from __future__ import annotations
@@ -27,34 +27,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LOCAL_AT_ONCE = 32
-"""Maximum number of items that hold a prompt for a model in the worker, which may answer several in one batch."""
+"""Maximum number of items that hold a prompt for a model in the worker. Such a model may answer several prompts in one batch."""
 EXTRA_PROMPTS = 64
-"""Number of items that may hold a prompt in addition to a model's concurrency. The items of a group wait for the first call of
-their prefix; meanwhile, these send calls."""
+"""Number of items beyond a model's concurrency that may hold a prompt. They send calls while the items of a group wait for the
+first call with their prefix."""
 
 MOST_KEPT = 2000
-"""Number of characters that a row keeps of an answer with unusable numbers."""
+"""Maximum number of characters that a row keeps of an answer with unusable vectors or scores."""
 
 MOST_SHOWN = 80
-"""Characters of an unreadable answer that the error message quotes."""
+"""Maximum number of characters that an error message quotes from an unreadable answer."""
 
 Kept = Callable[[Outcome[RawAnswer], RawAnswer | None], Outcome[RawAnswer]]
 Complete = Callable[..., Awaitable[Outcome[RawAnswer]]]
-"""`Gateway.complete`: begins a request in a stage. Awaiting it gives the result of its `kept`, a function of the outcome and the
-raw answer (if there is one)."""
+"""`Gateway.complete`: sends a request in a stage. Its last argument is a `Kept`, a function of the outcome and the raw answer
+(None if there is none). Awaiting the call gives the result of that function."""
 
 PARK_AFTER_S = 0.02
-"""An item whose open requests all wait for batches is parked after this time, if it has asked nothing more."""
+"""An item is parked after all its open requests have waited for batches for this many seconds."""
 SYNCHRONOUS: Mapping[str, Any] = {}
-"""The decision that a request is asked synchronously, although its model has `batch`."""
+"""The decision to send a request synchronously although its model has `batch`."""
 
 
 class Parking:
     """The requests of one item that wait for a batch.
 
-    An item is parked once each of its open requests waits: it ends without rows, and is answered again from its beginning when
-    the batches are over. Then it finds their answers in the log. `decided`: key -> the failure of a request for which no batch
-    has an answer (fields of `no_answer`), or `SYNCHRONOUS`; None for an item that is answered for the first time.
+    An item is parked when all of its open requests wait for batches: it ends without rows. When the batches have ended, the item
+    is answered again from the start, and it finds their answers in the log.
+
+    `decided`: key -> the failure of a request that no batch answered (arguments of `no_answer`), or `SYNCHRONOUS`; None for an
+    item that is answered for the first time.
     """
 
     def __init__(self, decided: Mapping[str, Mapping[str, Any]] | None) -> None:
@@ -63,10 +65,10 @@ class Parking:
         self._futures: list[asyncio.Future[None]] = []
         self.requests: list[BatchRequest] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the item is to be parked."""
+        """Completes when the item must be parked."""
 
     def send(self, complete: Complete, request: Request, stage: str, kept: Kept) -> Awaitable[Outcome[RawAnswer]]:
-        """Begin a request. If it goes by a batch, and has no answer yet, its result never comes: the item is parked."""
+        """Send a request. If it must wait for a batch, its result never arrives, since the item is parked."""
         decision = self._decided.get(request.key)
         if decision:
             return Ready(kept(no_answer(**decision, key=request.key), None))
@@ -77,7 +79,7 @@ class Parking:
         return future
 
     def close(self) -> None:
-        """End the waiting requests."""
+        """Cancel the waiting requests."""
         for future in self._futures:
             future.cancel()
 
@@ -93,7 +95,7 @@ class Parking:
 
     def _look(self) -> None:
         if self.requests and len(self.requests) == self._open:
-            # Wait: the item may be about to ask more.
+            # Wait a moment: the item may be about to send another request.
             asyncio.get_running_loop().call_later(PARK_AFTER_S, self._end)
 
     def _end(self) -> None:
@@ -117,7 +119,8 @@ class Asking(Protocol):
 
 
 class NoReply(Exception):
-    """A question has no usable answer. Unless the benchmark catches it, the item ends with a failure row that says why."""
+    """Raised if a question has no usable answer. Unless the benchmark catches it, the item fails, and a failure row gives the
+    reason."""
 
     def __init__(self, stage: str, outcome: NoAnswer) -> None:
         super().__init__(f"{outcome.error}: {outcome.message}")
@@ -125,7 +128,7 @@ class NoReply(Exception):
 
 
 class Unreadable(NoReply):
-    """An answer that does not have the expected form: `raise Unreadable(reply, "A, B, C or D")`."""
+    """Raise this if an answer does not have the expected form: `raise Unreadable(reply, "A, B, C or D")`."""
 
     def __init__(self, reply: RawAnswer, expected: str) -> None:
         found = " ".join(reply.text.split())
@@ -134,11 +137,12 @@ class Unreadable(NoReply):
 
 
 def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
-    """The only JSON object in an answer, with any text or code fence around it ignored; with `kind=list`, the only JSON list.
+    """Return the only JSON object in an answer, or the only JSON list with `kind=list`. Text and code fences around it are
+    ignored.
 
-    `fields`: names that the object must have, in any case and spacing. Slips such as single quotes are mended. Raises Unreadable
-    if an answer has no such JSON, several different ones or one that is cut off, if a name has two values, or if a number is not
-    finite. It does not check the types of the fields.
+    `fields`: names that the object must have; case and spacing do not matter. Small mistakes such as single quotes are corrected.
+    The types of the values are not checked. Raises Unreadable if an answer has no such JSON, several different ones or a
+    truncated one, if a name has two values, or if a number is not finite.
     """
     try:
         return text.json_value(text.remove_thinking(reply.text), *fields, kind=kind)
@@ -148,18 +152,18 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
 
 
 Turns = dict[tuple[str, str], asyncio.Semaphore]
-"""(Stage, name of a model) -> how many more items of one worker may hold a prompt for it; see `Ask.turn`."""
+"""(Stage, name of a model) -> a semaphore that limits how many items of a worker hold a prompt for it; see `Ask.turn`."""
 
 
 @dataclass(eq=False)
 class Ask:
-    """Asks the questions of one item. Keeps every raw answer, usable or not, and every failure.
+    """Asks models on behalf of one item. It keeps all raw answers, usable or not, and all failures.
 
-    `complete` and `turns` are None while planning. `turns`: those of the worker, empty for a new one.
+    `complete` and `turns` are None while planning. All items of a worker share one `turns`, which is empty at first.
     """
 
     planning = False
-    """True while planning: no call is made, and calls are only counted."""
+    """True while planning, when calls are counted instead of made."""
     guessed_on = False
     """While planning: whether a question depended on an answer that is not known yet."""
     too_long = False
@@ -178,9 +182,9 @@ class Ask:
     over_budget: bool = field(default=False, init=False)
     """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
     parking: Parking | None = field(default=None, init=False)
-    """None if no model of the run has `batch`, and while planning."""
+    """The item's requests that wait for batches; None while planning, and if no model of the run has `batch`."""
     stop: BadBenchmark | None = field(default=None, init=False)
-    """The violation of the contract that stops the run once the item is committed with its failure."""
+    """The benchmark's violation of the contract, if any. It stops the run as soon as the item's failure is committed."""
     _stage_of: dict[str, str] = field(default_factory=dict, init=False)
     _model_of: dict[str, str] = field(default_factory=dict, init=False)
     """Key of a request -> the model that was asked."""
@@ -202,10 +206,10 @@ class Ask:
         """Ask a model (by default the item's) and return its raw answer, whose `text` is the reply without its thinking.
 
         `messages` may be a text, which is sent as one user message. `sample` numbers several answers to the same prompt. `n` is
-        the number of samples in one call, `logprobs` the number of log probabilities per token. `keep_thinking`: return the text
-        with its thinking, as `further_texts` and the table `raw_answers` always do. `sampling` overrides the parameters of the
-        spec's entry. Raises NoReply if there is no usable answer, or if its thinking does not end. If NoReply is not caught, it
-        becomes the item's failure row.
+        the number of samples in one call, `logprobs` the number of log probabilities per token. `keep_thinking`: leave the
+        thinking in `text`; `further_texts` and the table `raw_answers` always contain it. `sampling` overrides the parameters of
+        the spec's entry. Raises NoReply if there is no usable answer, or if its thinking does not end. If `answer` does not catch
+        NoReply, it becomes the item's failure row.
         """
         send, entry = self.of(stage), model or self._model()
         fixed = {**self.workload.models.sampling(entry), **sampling}
@@ -225,10 +229,10 @@ class Ask:
             raise NoReply(stage, lost) from None
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
-        """A function that sends a request of this stage and returns its outcome. It never raises NoReply.
+        """Return a function that sends a request in this stage and returns its outcome, without raising NoReply.
 
-        Only the plan uses `share`, the expected share of these requests that are made, and `output_tokens`, the expected length
-        of the answer to a request.
+        Only the plan uses the other arguments. `share` is the expected share of these requests that a run sends. `output_tokens`
+        returns the expected length of the answer to a request.
         """
         if stage not in (stages := [one.name for one in self.workload.stages]):
             hint = suggestion(stage, stages) or "; write stages = (Stage(...),)"
@@ -257,8 +261,10 @@ class Ask:
         return outcome
 
     def with_query(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
-        """A request to a model whose answers come from a file, with the `query_id` to look up, and a failure or None. It is a
-        failure to ask such a model several different questions about one item in one stage."""
+        """Return the request with the `query_id` to look up in its model's file of answers, and a failure or None.
+
+        It fails if the item already asked the model another question in this stage, since the file has one text per query.
+        """
         if self._asked.setdefault((request.model, stage), request.messages) != request.messages:
             file = self.workload.models.given_answers[request.model].file
             message = f"{file} holds one text for each query, and stage {stage!r} asks several questions about it"
@@ -278,14 +284,14 @@ class Ask:
         return scores_of(reply.text)
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
-        """Note that the next request, `made`, is a shorter version of `whole`. The plan reports the tokens that this saves."""
+        """Report that the next request, `made`, is a shorter version of `whole`. The plan counts the tokens that this saves."""
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """A context in which the item builds and sends a prompt for the model; first come, first served. A model that is used
-        under another `name` has a separate limit.
+        """Return a context in which the item builds and sends a prompt for the model. Items enter in the order of their arrival.
+        A model that is used under another `name` has a separate limit.
 
-        It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls: the model's
-        concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
+        The limit saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls, since it is
+        higher than the model's concurrency by `EXTRA_PROMPTS`.
         """
         if self.turns is None:
             return contextlib.nullcontext()
@@ -293,22 +299,22 @@ class Ask:
         if key not in self.turns:
             settings = self.workload.models.settings().get(model)
             if settings is not None and settings.batch is not None:
-                # Requests that wait for a batch would keep the others out for ever.
+                # Requests that wait for a batch would block all others forever.
                 return contextlib.nullcontext()
             width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
             self.turns[key] = asyncio.Semaphore(width)
         return self.turns[key]
 
     def record(self, none: NoReply) -> None:
-        """Record a failure in the stage of the unusable answer.
+        """Record a failure. Its stage is that of the unusable answer.
 
-        The engine does this for a NoReply that ends `answer`. One that `answer` catches is recorded by calling this: the item is
-        then among the failures, and the rows of its other answers are kept.
+        The engine does this if a NoReply ends `answer`. If `answer` catches a NoReply instead, it may call this method: the item
+        then counts as failed, and the rows that `answer` returns are still kept.
         """
         self.fail(none.stage or self._stage_of.get(none.outcome.key, ""), none.outcome)
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
-        """Add a failure row, and set `retry` and `over_budget`. `where`: further columns of the failures table."""
+        """Add a failure row, and set `retry` and `over_budget`. `where`: values for further columns of the failures table."""
         if isinstance(outcome, Failed):
             self.over_budget |= outcome.error == "budget"
         if not isinstance(outcome, Refusal):
@@ -333,9 +339,9 @@ class Ask:
 
 
 def failure_row(workload: Asking, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
-    """A failure as a row of the failures table, which the benchmark may define. The table's first key column is the item's id.
+    """Return a failure as a row of the failures table, which the benchmark may define. The first key column has the item's id.
 
-    `where`: further columns; a `model` is left out if the table has no such column.
+    `where`: values for further columns; `model` is ignored if the table has no such column.
     """
     table = next(table for table in all_tables(workload) if table.name == "failures")
     common = {

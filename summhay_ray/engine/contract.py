@@ -1,7 +1,7 @@
-"""The contract between the engine and a benchmark: everything the engine knows about one.
+"""The contract between the engine and benchmarks: all that the engine knows about a benchmark.
 
-A *benchmark* is a kind of work, written as a subclass of `Workload`. A *workload* is one run of it: an instance, made from a
-spec. The engine plans, runs, resumes, watches and explains any workload. To write a benchmark, start from
+A *benchmark* is a kind of work, written as a subclass of `Workload`. A *workload* is one run of a benchmark: an instance that is
+made from a spec. The engine plans, runs, resumes, monitors and explains any workload. To write a benchmark, start from
 `summhay_ray.benchmark`, which exports these names.
 """
 
@@ -30,12 +30,13 @@ from summhay_ray.text import semantic_hash
 S = TypeVar("S", bound=Spec)
 
 _OF_FILES = "sha256:"
-"""Prefix of a local model's revision that is a hash of its files."""
+"""Prefix of a local model's revision if the revision is a hash of its files."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results computed from a run's tables, without any model call. Figures that a command does not show are not computed."""
+    """The results of a run, computed from its tables without model calls. Sections and details are computed when they are first
+    used."""
 
     scores: Any = None
     """The benchmark's own result object, for Python."""
@@ -45,9 +46,10 @@ class Results:
     notes: tuple[str, ...] = ()
     """Remarks about the results, printed in the closing lines of a run."""
     judge: str = ""
-    """The judge that these figures come from, if a run may have more than one."""
+    """The judge of these figures, if a run may have more than one."""
     compared: Any = None
-    """The systems' scores that the report compares (`comparison.RunScores`), if `Workload.by_query` does not give them."""
+    """The scores that the report compares between systems (`comparison.RunScores`), if `Workload.by_query` does not return
+    them."""
 
     @functools.cached_property
     def sections(self) -> Sequence[Section]:
@@ -67,27 +69,30 @@ class ByQuery:
     scores: pl.DataFrame
     """A row per system and query: columns `system`, `query`, and a float column per figure, null where nothing was scored. The
     optional column `cluster` groups similar queries, such as those about one document; each group is resampled as a whole.
-    Further text columns, such as `model`, are the parts of which a system consists, and name it."""
+    Further text columns, such as `model`, are the parts of a system; together they give its name."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Figure -> its unit; differences of fractions with the unit % are shown in points."""
+    """Figure -> its unit. If the unit is %, differences are shown in percentage points."""
     cluster: str = "collection"
-    """The noun for a cluster, such as document. Without a column `cluster`, all queries belong to one such cluster."""
+    """The noun for a cluster, such as document. Without a column `cluster`, all queries belong to one cluster."""
     expected: pl.DataFrame | None = None
-    """The expected answers: a row per system and query, with `cluster` if `scores` has it, and with `figure` if figures have
-    different queries. By default, every system should answer every query that some system answered. Columns `n` and `n_expected`:
-    the actual and the expected number of values in the mean of a query's scores; by default, one answer."""
+    """The expected answers: a row per system and query, with `cluster` if `scores` has that column, and with `figure` if figures
+    have different queries. By default, every system should answer every query that some system answered. The columns `n` and
+    `n_expected` give the actual and the expected number of values in the mean of a query's scores; without these columns, both
+    count one answer."""
     counted: str = "answers"
     """What `n` and `n_expected` count, in the plural."""
     may_lack: Collection[str] = ()
-    """Figures that may be undefined for an answer, such as the correlation of constant values. Such an answer is not missing."""
+    """Figures that may be undefined for an answer, such as the correlation of constant values. An undefined figure does not count
+    as missing."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """System -> its name in tables; by default its parts, or else the system."""
+    """System -> its name in tables; by default the names of its parts, or the value of `system` if it has none."""
     ceilings: Collection[str] = ()
     """Systems that see the gold labels, which real systems cannot. They are compared, but never recommended."""
 
 
 CallBounds = Mapping[str, Mapping[str, int]]
-"""An item's calls in a stage: `least`, `expected` and `most` -> the sums `calls`, `input_tokens`, `output_tokens`."""
+"""Bounds of an item's calls in a stage: `least`, `expected` and `most` -> the numbers of `calls`, `input_tokens` and
+`output_tokens`."""
 
 
 class Workload(Generic[S]):
@@ -98,12 +103,13 @@ class Workload(Generic[S]):
     _kind_is_given: ClassVar[bool] = False
     stages: ClassVar[Sequence[Stage]] = ()
     tables: ClassVar[Sequence[Table]] = ()
-    """The benchmark's tables. Every run also has `raw_answers` and `failures`; a table named `failures` replaces that one."""
+    """The benchmark's tables. Every run also has `raw_answers` and `failures`; a benchmark may replace `failures` by its own
+    table of this name."""
     counted: ClassVar[Counted] = Counted()
     imported: ClassVar[bool] = False
-    """True for a benchmark whose runs are imported. They are never executed."""
+    """True for a benchmark whose runs are only imported, never executed."""
     record_fields: ClassVar[Mapping[str, Any]] = {"name": str, "cells": Count, "spec": dict[str, Any]}
-    """Field of a run's record -> its type, with `| None` for optional fields. A stored record of another form is damaged."""
+    """Field of a run's record -> its type, with `| None` for optional fields. A stored record with other types is damaged."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -118,7 +124,7 @@ class Workload(Generic[S]):
         settings = functools.cache(lambda: spec.settings_of(spec.model_entries()))
         self.models = RunModels(spec, inputs, self._local_models, settings)
         if not inputs.settled:
-            # Reads the files of answers now, since their content is part of the run's identity.
+            # Read the files of answers now, since their content is part of the run's identity.
             _ = self.models.given_answers
 
     def _local_models(self) -> Mapping[str, LocalModel]:
@@ -137,7 +143,7 @@ class Workload(Generic[S]):
 
     @property
     def run_id(self) -> str:
-        """The prefix and the first 12 hex digits of a hash of `identity`: the same on every machine."""
+        """A prefix and the first 12 hex digits of a hash of `identity`. It is the same on every machine."""
         weights = _of_folders(self)
         content = {"identity": self.identity(), "format": RUN_FORMAT, **({"weights": weights} if weights else {})}
         return self.counted.prefix + semantic_hash(content)[:12]
@@ -145,17 +151,18 @@ class Workload(Generic[S]):
     # --- models, items and answers -------------------------------------------------------------------------------------
 
     def queues(self) -> Mapping[str, Queue]:
-        """The queues by name. By default one for each model, named by its label, and one named "" for items without a model."""
+        """Return the queues by name: by default one per model, named by the model's label, and one named "" for items without a
+        model."""
         settings, entries = self.models.settings(), self.spec.model_entries()
         shared = Queue(tuple(settings), computes=bool(settings) and all(model.local for model in settings.values()))
         return {"": shared, **{entry.label: Queue((entry.model,), computes=settings[entry.model].local) for entry in entries}}
 
     def items(self) -> Iterator[Item]:
-        """All items, always in the same order. An id describes the item's content, and never its position."""
+        """Yield all items, always in the same order. An item's id describes its content, never its position."""
         raise BadBenchmark(f"{type(self).__name__} names no items; write `def items(self)`, which yields Item(...)")
 
     def n_items(self) -> int:
-        """The number of items."""
+        """Return the number of items."""
         with reading(f"{self.kind}: items", "mend it and run again"):
             return sum(1 for _ in self.items())
 
@@ -164,8 +171,8 @@ class Workload(Generic[S]):
         return Prepared()
 
     def input_rows(self, name: str) -> Rows:
-        """The rows that describe an input, such as the documents of a corpus; `name`: the `reads` of its items. They are written
-        once, when the first of these items is prepared."""
+        """Return the rows that describe an input, such as the documents of a corpus. `name`: the value of `reads` of the items
+        that use it. The rows are written once, when the first of these items is prepared."""
         return {}
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
@@ -175,52 +182,55 @@ class Workload(Generic[S]):
     # --- long computations ---------------------------------------------------------------------------------------------
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """A cheap stand-in for `prepare` while planning; by default `prepare` itself. Override it where `prepare` is slow."""
+        """Return a substitute for the result of `prepare` while planning. By default, call `prepare`; override this if `prepare`
+        is slow."""
         return self.prepare(source, items)
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """The long computations that `prepare` needs for these items, such as embeddings, in parts (as small JSON). On Ray, a
-        pool of `actors` actors runs `compute` on the parts first. Elsewhere, `prepare` computes them as needed.
+        """Divide the long computations that `prepare` needs for these items, such as embeddings, into parts (as small JSON). On
+        Ray, a pool of `actors` actors first runs `compute` on each part. Elsewhere, `prepare` computes what it needs.
 
-        Sources with the same parts or the same `reads` are computed together. If there are more parts than such sources, the
-        parts are distributed one by one and begin in order. A part that needs a missing result of another part computes that
-        result itself."""
+        Sources with the same parts or the same `reads` form a group, which is computed together. If there are too few groups for
+        the actors, the parts are distributed one by one and begin in order. A part that needs a missing result of another part
+        computes that result itself."""
         return ()
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """Compute one of `computations` and store the result for `prepare`. Results that are already stored are kept.
+        """Compute one of the parts from `computations`, and store its result for `prepare`. Results that are already stored are
+        kept.
 
-        Returns the work of this call: `texts`, `tokens`, and the seconds `load_s` (loading models) and `compute_s`.
+        Returns the work that was done: numbers of `texts` and `tokens`, and the seconds `load_s` (loading models) and
+        `compute_s`.
         """
         return {}
 
     # --- the plan ------------------------------------------------------------------------------------------------------
 
     def warnings(self) -> Sequence[str]:
-        """Warnings about the inputs, which `plan` and a run give before any call."""
+        """Return warnings about the inputs; `plan` and a run show them before any call."""
         return ()
 
     def guess(self, item: Item, stage: str, size: str) -> str | None:
-        """An assumed answer while planning, from which the questions that depend on it are built; None: these are not planned.
-        `size`: the length to assume: least, expected or most. By default the stage's `example`."""
+        """Return the answer to assume while planning, by default the stage's `example`. Questions that depend on this answer are
+        built from it; if it is None, they are not planned. `size`: which length to assume, least, expected or most."""
         return next((known.example for known in self.stages if known.name == stage), None)
 
     async def references(self, item: Item) -> Sequence[str]:
-        """The reference texts of the item (labels or sentences that a correct answer contains), if the benchmark has any."""
+        """Return the item's reference texts (labels or sentences that a correct answer contains), if the benchmark has any."""
         return ()
 
     def query_of(self, item: Item) -> str:
-        """The item's `query_id` in a file of answers: by default `query_id` of its data, else its id. In such a file, answers to
-        later stages than the first have the id `QUERY_ID/STAGE`."""
+        """Return the item's `query_id` in a file of answers: by default `query_id` of its data, or else its id. In such a file,
+        answers of any stage after the first have the id `QUERY_ID/STAGE`."""
         return str(item.data.get("query_id", item.id))
 
     def queries(self) -> Mapping[str, None] | None:
-        """The queries that a file of answers may answer; None where they are not known before the run."""
+        """Return the query ids that a file of answers may contain; None if they are not known before the run."""
         return dict.fromkeys(self.query_of(item) for item in self.items())
 
     def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
-        """The items in the order in which `--limit` takes them. By default, queues alternate, and every queue is sampled at
-        the same random positions (by the spec's seed). A larger limit includes the items of a smaller one."""
+        """Return the items in the order in which `--limit` takes them. By default, queues alternate, and every queue is sampled
+        at the same random positions (by the spec's seed). A larger limit includes the items of a smaller one."""
         queues: dict[str, list[Item]] = {}
         for item in items:
             queues.setdefault(item.queue, []).append(item)
@@ -229,83 +239,89 @@ class Workload(Generic[S]):
         return [queued[position] for position in positions for queued in queues.values() if position < len(queued)]
 
     def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, CallBounds]]:
-        """Stage -> its model, and the bounds of an item's calls there. Override it if the number of calls depends on answers.
-        `plan` then gives bounds."""
+        """Return, for each stage, its model and the bounds of the item's calls in it. Override this method if the number of calls
+        depends on answers; `plan` then reports bounds."""
         return {}
 
     # --- results ------------------------------------------------------------------------------------------------------
 
     def score(self, tables: RunTables) -> Any:
-        """Compute scores from the run's tables, without asking a model. A table is read when it is first used. `tables` also has
-        `items`, with a row for each item of the run (item_id, model, and the plain values of its data), so that failed items
-        count as expected. Returns frames by name. This package's benchmarks may return an object instead, which `details` turns
-        into JSON.
+        """Compute scores from the run's tables, without asking a model. Returns frames by name. This package's benchmarks may
+        return an object instead, which `details` converts to JSON.
+
+        A table is read when it is first used. `tables` also has `items`, with a row for each item of the run (item_id, model, and
+        the texts, numbers and booleans of its data), so that failed items count as expected.
         """
         return {}
 
     def report(self, scores: Any) -> Sequence[Section]:
-        """The sections that the terminal and the report show."""
+        """Return the sections that the terminal and the report show."""
         return ()
 
     def full_report(self, scores: Any, tables: RunTables) -> Sequence[Section]:
-        """The sections that `summhay report` shows; by default those of `report`."""
+        """Return the sections that `summhay report` shows; by default those of `report`."""
         return self.report(scores)
 
     def by_query(self, tables: RunTables) -> ByQuery | None:
-        """The scores of systems by query, for paired comparisons, from the same tables as `score`; None: no comparison."""
+        """Return the scores of systems by query, for paired comparisons, or None for no comparison. `tables`: the tables of
+        `score`."""
         return None
 
     # --- a stored run --------------------------------------------------------------------------------------------------
 
     def details(self, scores: Any) -> Mapping[str, Any]:
-        """Fields of the run's JSON document in addition to `scores`."""
+        """Return fields of the run's JSON document in addition to `scores`."""
         return {}
 
     def results(self, tables: RunTables) -> Results:
-        """The run's results so far, from `score`, `report` and `details`; override it to add warnings. Raises BadBenchmark."""
+        """Return the run's results so far, from `score`, `report` and `details`. Override it to add warnings. Raises
+        BadBenchmark."""
         raise NotImplementedError
 
     def samples(self, run: RunStore, judge: str = "") -> Samples:
-        """The samples that the report's viewer shows, read lazily; by default each item with its rows."""
+        """Return the samples that the report's viewer shows, read lazily; by default each item with its rows."""
         raise NotImplementedError
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """An item (found by its id or by an answer's key) with its rows, prompts and answers, as JSON."""
+        """Return an item with its rows, prompts and answers, as JSON. `key`: the item's id, or the key of one of its answers."""
         raise NotImplementedError
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """Item id -> named texts that identify the item to people, such as a title; shown with its failures."""
+        """Return, for each item id, named texts that identify the item to people, such as a title. They are shown with its
+        failures."""
         return {}
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """Write the run in the format of the benchmark's own release; all files or none. Raises UserError if a file exists."""
+        """Write the run in the format of the benchmark's release, and return the files. Writes nothing and raises UserError if
+        one exists."""
         raise UserError(f"{self.kind} has no released format of its own; read its tables")
 
-    # --- stored data that lets any machine read and resume the run -------- ----------------------------------------------
+    # --- the data that any machine needs to read and resume the run ------------------------------------------------------
 
     def record(self, store: Store) -> dict[str, Any]:
-        """The benchmark's part of `run.json`, which its constructor gets as `inputs.record`. Stores the input files."""
+        """Store the input files, and return the benchmark's part of `run.json`, which its constructor later gets as
+        `inputs.record`."""
         return {"spec": self.spec.model_dump(mode="json"), "inputs": self.inputs.keep(store)}
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """The store's objects that a stored run depends on, as (kind, sha256)."""
+        """Return the store's objects that a stored run needs, as (kind, sha256)."""
         return ((INPUT, digest) for digest in run.record.get("inputs", {}).values())
 
     @classmethod
     def n_items_of(cls, run: RunStore) -> int:
-        """The number of items of a stored run, read from its record."""
+        """Return the number of items of a stored run, from its record."""
         return int(run.record["cells"])
 
     def on_open(self, run: RunStore) -> None:
-        """Called whenever the run is opened in a store, for what concerns the whole run; see also `input_rows`."""
+        """Called whenever the run is opened in a store. Override it to write data of the whole run; see also `input_rows`."""
 
     def own_code(self) -> Sequence[str]:
-        """The user's own classes that the spec names, as module:Class. A job packs their files."""
+        """Return the user's own classes that the spec names, as module:Class. A job packs their files."""
         return [name for name in (own_name(self),) if name]
 
     def by_store(self) -> Mapping[str, str]:
-        """Large inputs that a job reads from the store: name in the spec -> name in the store."""
+        """Return the large inputs that a job reads from the store: name in the spec -> name in the store."""
         return {}
 
     def keep_by_store(self, store: Store) -> None:
@@ -313,7 +329,7 @@ class Workload(Generic[S]):
 
 
 def spec_class_of(benchmark: type[Workload[Any]]) -> type[Spec]:
-    """The class of a benchmark's specs: the type argument of its `Workload`."""
+    """Return the class of a benchmark's specs: the type argument of its `Workload`."""
     for base in benchmark.__mro__:
         for typed in base.__dict__.get("__orig_bases__", ()):
             for argument in get_args(typed):
@@ -328,17 +344,15 @@ def own_name(workload: Workload[Any]) -> str:
     return "" if own.__module__.startswith("summhay_ray.") else f"{own.__module__}:{own.__qualname__}"
 
 
-def kind_of_record(workload: Workload[Any]) -> str:
-    """The name by which the registry finds the benchmark again: `module:Class` for a user's own."""
-    return workload.spec.kind if ":" in workload.spec.kind else workload.kind
-
-
 def open_run(workload: Workload[Any], store: Store) -> RunStore:
-    """The workload's run in the store, created if it does not exist. Raises StoreError if its record is damaged."""
+    """Return the workload's run in the store. Creates the run if it does not exist. Raises StoreError if its record is
+    damaged."""
     spec, inputs = workload.spec, workload.inputs
     stages = [stage.name for stage in workload.stages]
-    head = {"kind": kind_of_record(workload), "name": spec.name, "cells": workload.n_items(), "stages": stages}
-    # A worker loads a model from its folder, which is not kept in the store.
+    # The registry finds a user's own benchmark by `module:Class`.
+    kind = spec.kind if ":" in spec.kind else workload.kind
+    head = {"kind": kind, "name": spec.name, "cells": workload.n_items(), "stages": stages}
+    # Workers load a model from its folder, since models are not copied to the store.
     folder = {FOLDER: str(inputs.folder.absolute())} if _of_folders(workload) else {}
     own = dict.fromkeys(name.partition("/")[0] for name in workload.own_code())
     code = {CODE: {name: inputs.code(name) for name in own}} if own else {}

@@ -16,7 +16,7 @@ from summhay_ray.run_options import Compat, Over
 from summhay_ray.store import RunStore, Table
 
 Size = Literal["least", "expected", "most"]
-"""The length that the plan assumes for an unknown answer: as short as possible, as expected, or as long as allowed."""
+"""The length of an unknown answer that the plan assumes: the shortest possible, the expected, or the longest allowed."""
 
 Rows = Mapping[str, Sequence[Any]]
 """Table -> its rows: records of the table's class."""
@@ -27,32 +27,33 @@ Tables = Mapping[str, pl.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options for reading the results of a stored run."""
+    """Options for computing the results of a stored run."""
 
     compat: Compat = "default"
-    """How `score` reads stored answers."""
+    """How `score` interprets stored answers."""
     judge: str = ""
     """The judge whose figures are shown, if the run has more than one; empty: the run's own judge."""
     labels: str = ""
-    """Path of a sheet with people's labels that correct the figures; empty: none."""
+    """Path of a sheet with people's labels, which are used to correct the figures; empty: none."""
     over: Over | None = None
-    """The population to which differences between systems generalize; None: chosen from their data."""
+    """The population to which differences between systems generalize; None: chosen from the data."""
     whole: bool = False
-    """True for the report, which shows everything; False for the output at the end of a run."""
+    """True for the report, which shows all results; False for the output at the end of a run."""
 
 
 @dataclass(eq=False)
 class RunTables(Mapping[str, pl.DataFrame]):
-    """The tables that `score` gets, including `items`, the items that the run has asked. Each is read when it is first used.
+    """The tables that `score` gets, including `items`, the items that the run has asked. Each table is read when it is first
+    used.
 
-    An item that was not asked yet does not count as missing: no figure expects it.
+    Items that were not asked yet are left out, so figures do not count them as missing.
     """
 
     run: RunStore
     """The stored run, which gives access to its record and the store."""
     names: Sequence[str]
     read: Callable[[str], pl.DataFrame]
-    """Reads a table, once."""
+    """Reads a table. The result is cached."""
     options: ReadOptions = ReadOptions()
 
     def __getitem__(self, name: str) -> pl.DataFrame:
@@ -67,9 +68,9 @@ class RunTables(Mapping[str, pl.DataFrame]):
         return len(self.names)
 
     def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """The given columns and the key columns of a table, in consecutive pieces ordered by the key.
+        """Yield consecutive pieces of a table, ordered by the key, with the given columns and the key columns.
 
-        Rows with the same value in the first key column are in one piece. Little more than one piece is in memory at a time.
+        Rows with the same value in the first key column are in one piece. Only about one piece is in memory at a time.
         """
         return self.run.pieces(name, columns)
 
@@ -80,21 +81,21 @@ class Stage:
 
     name: str
     output_tokens: int = 100
-    """Expected length of an answer, in tokens, for the plan. It does not limit the answer; the request does."""
+    """Expected length of an answer, in tokens, for the plan. It does not limit the answer; the request's `max_tokens` does."""
     example: str | None = None
-    """A plausible answer. The plan uses it to count the questions that depend on an answer; None: these are not planned."""
+    """A plausible answer, with which the plan counts the questions that depend on an answer. If None, these are not planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Items that wait for the same models. Queues do not delay one another."""
+    """A queue of items that wait for the same models. One queue never delays another."""
 
     models: tuple[str, ...] = ()
     """The models that the queue's items ask."""
     computes: bool = False
-    """True if the items only compute, as with a model that runs in the worker. They get workers of their own."""
+    """True if the items only compute, for example with a model that runs in the worker. These items get separate workers."""
     max_in_flight: int | None = None
-    """Maximum number of items in progress at one worker; None: as many as the models' concurrency allows."""
+    """Maximum number of items in progress on one worker; None: as many as the models' concurrency allows."""
     batch_size: int | None = None
     """Maximum number of items sent to a worker in one batch; None: the engine decides."""
 
@@ -108,17 +109,17 @@ class Item:
     data: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The item's content as small JSON, which is sent to the worker."""
     source: str = ""
-    """Name of the input that `prepare` processes once for all items that share it. These items are scheduled together."""
+    """Name of an input that several items share. `prepare` processes it once for all of them, and they are scheduled together."""
     group: str = ""
-    """Items of one group share a long prompt prefix; one worker asks them in order, to use the provider's prompt cache."""
+    """Items of one group share a long prompt prefix. One worker asks them in order, to use the provider's prompt cache."""
     size: int = 1
-    """Expected number of rows in the benchmark's counted table."""
+    """Expected number of rows in the benchmark's counted table; see `Counted`."""
     repeat_of: str = ""
-    """Id of an earlier item with the same prompts. This item asks for another `sample`; its calls are planned like those of the
-    earlier item."""
+    """Id of an earlier item with the same prompts, if this item only asks for another `sample`. Its calls are planned like those
+    of the earlier item."""
     reads: str = ""
-    """Name of data, such as a file, that takes long to read or prepare. It is the same for all items of a source. Sources with
-    the same `reads` go to one worker, unless that leaves another worker idle."""
+    """Name of data, such as a file, that is slow to read or prepare; the same for all items of a source. Sources with the same
+    `reads` go to one worker, unless that leaves another worker idle."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Item:
         *,
         model: ModelSpec | None = None,
     ) -> None:
-        """`model` is the spec's entry of the model to ask. Without a `queue`, the item waits in that model's queue."""
+        """`model`: the spec's entry of the model to ask. Without a `queue`, the item waits in that model's queue."""
         named = queue or (model.label if model is not None else "")
         values = (id, named, data or {}, source, group, size, repeat_of, reads)
         for name, value in zip(self.__dataclass_fields__, values, strict=True):
@@ -155,14 +156,15 @@ class Prepared:
     own: Mapping[str, Any] = field(default_factory=dict)
     """Item id -> JSON that this item receives instead of `shared`."""
     problem: NoAnswer | None = None
-    """Why the source could not be prepared. Every item of it then becomes a failure in `stage`."""
+    """The reason if the source could not be prepared. Each of its items then becomes a failure in `stage`."""
     stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The words for a run: the plural word for items, a table whose rows are counted as well (empty: none), the first letter of
-    run ids, and the singular word for an item (empty: the plural without its last letter)."""
+    """Words for messages about a run, and the table whose rows are counted in addition to items. `items`: the plural noun for
+    items. `item`: the singular; if empty, the plural without its last letter. `table`: the counted table; empty: none. `prefix`:
+    the first letter of run ids."""
 
     items: str = "items"
     table: str = ""
@@ -179,14 +181,14 @@ class Failure:
     """A question without a usable answer. It is recorded, and never scored."""
 
     item_id: Annotated[str, "the item that failed"]
-    stage: Annotated[str, "the stage that it failed in; empty if in none"]
+    stage: Annotated[str, "the stage in which it failed; empty if outside of any stage"]
     kind: Annotated[str, "refusal, malformed or failed"]
     error: Annotated[str, "class of the error: context_window, missing_answer, empty_answer, ..."]
     message: Annotated[str, "what is wrong, in one line"]
-    key: Annotated[str, "the raw answer or request concerned, empty where none was made"]
+    key: Annotated[str, "key of the raw answer or the request; empty if no request was made"]
     attempts: Annotated[int, "HTTP attempts made"]
-    usd_micros: Annotated[int, "what it cost in millionths of a dollar"]
-    model: Annotated[str, "the model that was asked; empty where none was"] = ""
+    usd_micros: Annotated[int, "cost in millionths of a dollar"]
+    model: Annotated[str, "the model that was asked; empty if none was"] = ""
 
 
 FAILURES = Table("failures", Failure, ("item_id", "stage", "error", "message"))
@@ -194,18 +196,18 @@ RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",), texts=("text", "further_
 
 
 def all_tables(benchmark: Any) -> Sequence[Table]:
-    """All tables of a benchmark's runs, including `raw_answers` and `failures`."""
+    """Return all tables of a benchmark's runs, including `raw_answers` and `failures`."""
     named = {table.name: table for table in (RAW_ANSWERS, FAILURES, *benchmark.tables)}
     return tuple(named.values())
 
 
 class BadBenchmark(UserError):
-    """A benchmark violates the contract or its own declarations. The run stops before it spends more; the message is one line."""
+    """Raised if a benchmark violates the contract or its own declarations. The run stops before it spends more."""
 
 
 @contextlib.contextmanager
 def reading(what: str, mend: str) -> Iterator[None]:
-    """A context that turns exceptions of a benchmark's own code into BadBenchmark. `what` is the place, `mend` the remedy."""
+    """Return a context that converts exceptions of a benchmark's own code to BadBenchmark. `what`: where; `mend`: the remedy."""
     try:
         yield
     except (OSError, UserError, KeyboardInterrupt, *plugins.STOPS):

@@ -1,4 +1,4 @@
-"""Packs the files that a job needs from this machine: spec, input files, the user's own modules. No Ray.
+"""Packs the files that a Ray job needs from this machine: the spec, input files and the user's own modules.
 
 A package holds no secrets: a file that contains the value of one of this machine's keys is refused.
 """
@@ -24,7 +24,7 @@ from summhay_ray.llm import known_secrets
 SPEC = "summhay-spec.yaml"
 """The name of the spec's file in a package."""
 MOST_BYTES = 90 * 2**20
-"""Maximum size of a package before compression. Ray clusters accept 100 MiB or more, depending on version and settings."""
+"""Maximum size of a package before compression. Ray clusters accept at least 100 MiB, depending on version and settings."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ class Package:
 
 
 def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType({})) -> Package:
-    """The package of a run. Raises UserError.
+    """Return the package of a run. Raises UserError.
 
-    `by_store`: inputs that the job reads from the store instead; name in the spec -> name in the package's spec.
+    `by_store`: the inputs that the job reads from the store instead, as name in the spec -> name in the package's spec.
     """
     files: dict[str, Path] = {}
     entries = workload.inputs.files
     names = {}
     for entry, source in entries.items():
         if (name := by_store.get(entry)) is None:
-            # Its name in the spec if possible, else `files/NUMBER/` and its base name.
+            # Use its name in the spec if possible, else `files/NUMBER/` and its base name.
             path = PurePosixPath(entry)
             stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
             options = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
@@ -68,24 +68,24 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
         if name == SPEC or files.setdefault(name, source) != source:
             raise UserError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
     for name in files if workload.inputs.untrusted else ():
-        # Python could import it from the job's folder, where it looks for modules first.
+        # Python would search the job's folder first, and might import this file.
         if name.endswith(tuple(all_suffixes())):
-            raise UserError(f"{name}: is named as code is, which --untrusted does not send; rename the file")
+            raise UserError(f"{name}: has a name that Python could import, and --untrusted sends no code; rename the file")
     package = Package(_renamed(workload.spec.model_dump(mode="json"), names), files, tuple(notes))
     sizes = {name: source.stat().st_size for name, source in files.items()}
     if (total := sum(sizes.values())) > MOST_BYTES:
         largest = max(sizes, key=lambda name: sizes[name])
         raise UserError(
             f"the job's {len(sizes)} files have {total / 2**20:.0f} MiB, of which {largest} has {sizes[largest] / 2**20:.0f}; "
-            f"a job takes {MOST_BYTES // 2**20}: give an s3:// store that can be reached from here, "
-            "through which any number of inputs goes, or make several runs of it"
+            f"a job takes at most {MOST_BYTES // 2**20} MiB: give an s3:// store that this machine can reach, "
+            "so that large inputs go there, or split the run into several"
         )
     _check_secrets(package, workload, [entries[entry] for entry in by_store if entry in entries])
     return package
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """A part of the spec, with inputs renamed to their names in the package."""
+    """Return a part of the spec with the inputs' names in the package."""
     if isinstance(value, Mapping):
         return {name: _renamed(inner, names) for name, inner in value.items()}
     if isinstance(value, list):
@@ -94,7 +94,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
-    """The files of the modules that `names` (module:Class) refer to, as name in the package -> path; and notes.
+    """Return the files of the modules in `names` (module:Class), as name in the package -> path, and notes.
 
     Imported modules from the same folder are included. Python packages are sent whole, without hidden files. Installed modules
     are not sent, and must be installed on the nodes; a note says so.
@@ -122,7 +122,7 @@ def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
 
 
 def _place(top: str) -> Path | None:
-    """The file or folder of an imported module; None if it has none."""
+    """Return the file or folder of an imported module; None if it has none."""
     module = sys.modules.get(top)
     folders: Sequence[str] = list(getattr(module, "__path__", None) or ())
     file = getattr(module, "__file__", None)
@@ -130,7 +130,7 @@ def _place(top: str) -> Path | None:
 
 
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
-    """Raises UserError if a file contains the value of a key. `kept`: the inputs that the job reads from the store."""
+    """Raise UserError if a file contains the value of a key. `kept`: the inputs that the job reads from the store."""
     named = [model.api_key_env for model in workload.spec.model_entries() if model.api_key_env]
     secrets = known_secrets(named).unmistakable()
     sources = [*package.files.items(), *((path.name, path) for path in kept)]

@@ -1,8 +1,8 @@
-"""Plans a run: its calls, tokens and dollars, before any call. No Ray, no calls.
+"""Plans a run before it makes any call: estimates its calls, tokens and dollars. Uses no Ray.
 
-`plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log: an answer found there is reused, any
-other is a planned call. Questions that depend on an answer which is not known yet use the benchmark's guess of that answer. They
-are counted three times: with the expected guess, the shortest (least dollars) and the longest (most dollars).
+`plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log. An answer that is found there is
+reused; any other is a planned call. If a question depends on an unknown answer, the benchmark guesses that answer. Such questions
+are counted three times: with the expected guess, the shortest one (least dollars) and the longest one (most dollars).
 
 The plan of a large grid is estimated from a sample of its items; see `plan_sample.py`.
 """
@@ -40,18 +40,18 @@ from summhay_ray.text import count_tokens
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
-"""Maximum number of reasons for certain failures that the warnings list."""
+"""Maximum number of reasons in the warnings about items that will certainly fail."""
 MOST_REHEARSED = 8
-"""Maximum number of items of a queue that are planned before a run's first call."""
+"""Maximum number of items per queue that `rehearse` plans before a run's first call."""
 PLANNED = "planned"
-"""The error of a planned call without a guess of its answer."""
+"""The error of a planned call whose answer is not guessed."""
 
 
 def micros_of(
     settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int]
 ) -> tuple[int, int, int]:
-    """The cost of a call in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`:
-    billed searches (least, expected, most)."""
+    """Return the cost of a call in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer.
+    `searches`: billed searches (least, expected, most)."""
     planned = settings.in_batch
     # If few requests are asked synchronously, any of them may cost the standard price.
     dearest = settings if settings.batch is not None and settings.batch.min_requests > 1 else planned
@@ -63,10 +63,11 @@ def micros_of(
 
 
 def short_prefix(settings: ModelSettings, tokens: int) -> str:
-    """The warning that a model's provider ignores `cache_control` on shared beginnings of this many tokens."""
+    """Return the warning that a model's prompts share a prefix of `tokens` tokens, which is too short for the provider's
+    cache."""
     return (
-        f"{settings.model}: its prompts share a beginning of {tokens:,} tokens at most, and its provider caches none below "
-        f"{settings.cache_minimum:,}: nothing is saved there"
+        f"{settings.model}: its prompts share a prefix of at most {tokens:,} tokens, but its provider caches only prefixes of at "
+        f"least {settings.cache_minimum:,}: the cache saves nothing"
     )
 
 
@@ -83,25 +84,25 @@ class PlanResult:
     """Items whose source cannot be prepared; they become failures without a call."""
     stages: list[StagePlan] = field(repr=False)
     spent_usd: float = 0.0
-    """Dollars that the run has spent so far; this and the next three as in `StatusResult.usd`."""
+    """Dollars that the run has spent so far. For this field and the next three, see `StatusResult.usd`."""
     reserved_usd: float = 0.0
     uncertain_usd: float = 0.0
     left_usd: float | None = None
     budget_usd: float | None = None
     kind: str = ""
     unit: str = "items"
-    """The word for items in messages."""
+    """The plural noun for items in messages."""
     waves: int = 0
-    """Number of batches that must follow one another, each of which takes up to 24 hours; 0 without batches."""
+    """Number of batches that must run one after another, each for up to 24 hours; 0 without batches."""
     reported_left: Mapping[str, Any] | None = None
-    """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
+    """The remaining work that the driver of a running run reports; see `StatusResult.left`."""
     ways: Sequence[ComparedWay] = field(default=(), repr=False)
-    """The dollars and hours of the same calls in other ways."""
+    """The dollars and hours if the same calls are made in other ways."""
     drawn: Drawn | None = None
-    """The sample from which the plan is estimated; None for an exact plan."""
+    """The sample from which the plan was estimated; None for an exact plan."""
     warnings: tuple[str, ...] = ()
-    """One line each: budgets smaller than the spent and expected dollars, items that will fail and why, and models whose reused
-    answers come from another origin."""
+    """Lines about budgets that are too small for the spent and expected dollars, about items that will fail, and about models
+    whose reused answers come from another origin."""
 
     @property
     def usd(self) -> dict[str, float]:
@@ -114,14 +115,14 @@ class PlanResult:
 
     @property
     def so_far(self) -> dict[str, float | None]:
-        """Dollars of the run so far, like `StatusResult.usd`."""
+        """The run's dollars so far, like `StatusResult.usd`."""
         return {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
 
     @property
     def left(self) -> dict[str, Any]:
-        """The remaining work: items (`cells`), expected calls, the maximum of calls (`max_calls`), and dollars.
+        """The remaining work: items (`cells`), expected calls, the maximum number of calls (`max_calls`), and dollars.
 
-        Calls are those of remote models, if the run asks any.
+        If the run asks remote models, only their calls are counted.
         """
         stages = [stage for stage in self.stages if not is_local(stage.model)] or self.stages
         calls, most = (sum(getattr(stage, name) for stage in stages) for name in ("calls", "max_calls"))
@@ -129,7 +130,8 @@ class PlanResult:
 
     @property
     def minutes(self) -> float | None:
-        """Minimum minutes at the rate limits: those of the slowest model, over all its stages, since models run in parallel."""
+        """Minimum minutes at the rate limits. Models run in parallel, so this is the time of the slowest model, over all its
+        stages."""
         slowest: Counter[str] = Counter()
         for stage in self.stages:
             if stage.minutes is not None:
@@ -142,7 +144,7 @@ class PlanResult:
         return pl.DataFrame([stage.to_json() for stage in self.stages])
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Render the plan in a notebook."""
         usd = self.usd
         dollars = f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"
         head = [("run", self.run), (self.unit, f"{self.cells}, {self.cells_finished} finished"), ("dollars", dollars)]
@@ -150,7 +152,7 @@ class PlanResult:
         return html_of([*head, *(("warning", line) for line in self.warnings)], [self.table] if self.stages else [])
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay plan`."""
+        """Return the JSON document of `summhay plan`."""
         names = ("run", "cells", "cells_finished", "too_long", "no_context", "minutes", "budget_usd")
         plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **self.so_far}}
         stages = [stage.to_json() for stage in self.stages]
@@ -161,7 +163,7 @@ class PlanResult:
 
 
 class CountingAsk(Ask):
-    """An `Ask` that makes no calls: it counts them, and returns the log's answer or a guess."""
+    """An `Ask` that counts calls instead of making them. It returns the answer from the log, or a guess."""
 
     planning = True
 
@@ -169,20 +171,20 @@ class CountingAsk(Ask):
         super().__init__(planner.workload, item, None, None)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
-        """Hashes of the questions whose guessed answers the item has read. Its later questions may depend on them."""
+        """Hashes of the questions whose guessed answers the item has read. Its next questions may depend on these answers."""
         self._prompts: list[int] = []
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
         self.waves = 0
-        """Number of batches that must follow one another to answer the item."""
+        """Number of batches that must run one after another to answer the item."""
         self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Ready[Outcome[RawAnswer]]]] = []
 
     def _await_batch(self, outcome: Ready[Outcome[RawAnswer]]) -> asyncio.Future[Outcome[RawAnswer]]:
-        """A planned answer that comes only when the item asks nothing more: with its batch."""
+        """Return a planned answer that arrives only when the item asks nothing more, as if with a batch."""
         loop = asyncio.get_running_loop()
         self._wave.append((loop.create_future(), outcome))
         if len(self._wave) == 1:
-            # After two turns of the loop, all concurrent requests have been made.
+            # After two iterations of the loop, all concurrent requests have been made.
             loop.call_soon(loop.call_soon, self._end_wave)
         return self._wave[-1][0]
 
@@ -194,7 +196,7 @@ class CountingAsk(Ask):
                 future.set_result(outcome.take())
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
-        """See `Ask`. Each question counts once, and only if it is not answered already."""
+        """See `Ask`. Counts each question once, and only if its answer is not in the log."""
         planner = self._planner
         question = hash((planner.prompt(made), made.sample, *self._guesses))
         if self._size != "expected" or self._done or question in planner.shortened_questions or planner.known(made) is not None:
@@ -206,7 +208,7 @@ class CountingAsk(Ask):
         planner.record(CountedCall(stage, made.model, spared_tokens=tokens - fewer, spared_micros=micros))
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
-        """See `Ask`. A planned call is not a failure."""
+        """See `Ask`. Ignores planned calls, which are not failures."""
         if outcome.error != PLANNED:
             super().fail(stage, outcome, **where)
 
@@ -219,7 +221,7 @@ class CountingAsk(Ask):
                 return Ready(none)
         planner, after = self._planner, tuple(self._guesses)
         self.guessed_on |= bool(after)
-        # Until an answer is guessed, all sizes ask the same questions, so each of these is counted once, for all sizes.
+        # Until an answer is guessed, all sizes ask the same questions. Each of them is counted once, for all sizes.
         counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
         purpose = stage, request.model, share
         planner.asked[purpose] = None
@@ -236,12 +238,12 @@ class CountingAsk(Ask):
             if not after:
                 self.too_long = True
                 return Ready(Failed("context_window", "the prompt is too long for the model's window"))
-            # The real prompt may fit, unlike the guess: plan the largest call that fits the window.
+            # This prompt contains a guess, and the real one may be shorter: plan the largest call that fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
         prompt = planner.prompt(request)
         question = hash((prompt, request.sample, *after))
         if counts and not self._done:
-            # A question that two items share is one call.
+            # If two items ask the same question, it is one call.
             seen = planner.counted_questions[self._size]
             if question not in seen:
                 seen.add(question)
@@ -260,18 +262,19 @@ class CountingAsk(Ask):
         same = hash((prompt, *self._prompts))
 
         def note_guess() -> None:
-            # Questions that are asked before this answer is read do not depend on it.
+            # A question depends on this answer only if it is asked after the answer was read.
             self._guesses.append(same if planner.repeats_itself(request.model) else question)
             self._prompts.append(same)
 
-        # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
+        # This replaces the request's real key, whose computation takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
         guessed = Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
         return self._await_batch(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
 
 
 class CountedCall(NamedTuple):
-    """A call that the plan counts, and the sizes of guesses that lead to it. Without sizes: a reused answer, or saved tokens."""
+    """A call that the plan counts. `sizes`: the sizes of guesses with which it is made; empty for a reused answer or saved
+    tokens."""
 
     stage: str
     model: str
@@ -284,14 +287,14 @@ class CountedCall(NamedTuple):
     """Maximum tokens of the answer."""
     searches: tuple[int, int, int] = (0, 0, 0)
     reads: int = 0
-    """Tokens of the prompt that are read from the provider's cache; `writes`: that are written to it."""
+    """Tokens of the prompt that are read from the provider's cache. `writes`: tokens that are written to it."""
     writes: int = 0
     reused: int = 0
     spared_tokens: int = 0
     spared_micros: int = 0
 
     def figures(self, settings: ModelSettings) -> dict[str, int]:
-        """The fields of a `StagePlan` to which it adds."""
+        """Return what this call adds to the fields of a `StagePlan`."""
         if not self.sizes:
             return {name: getattr(self, name) for name in ("reused", "spared_tokens", "spared_micros")}
         tokens, answer = self.input_tokens, self.output_tokens
@@ -304,47 +307,49 @@ class CountedCall(NamedTuple):
 
 
 class Planner:
-    """Counts the calls of a workload by running its items with `CountingAsk`. It gives up as soon as `unwanted` returns True."""
+    """Counts the calls of a workload by running its items with `CountingAsk`. Counting ends as soon as `unwanted` returns
+    True."""
 
     def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
         self._unwanted = unwanted
         self.settings = settings = workload.models.settings()
         models = workload.models
-        # The cached function must not refer to the planner, which would then never be freed.
+        # If the cached function referred to the planner, the planner would never be freed.
         self.repeats_itself = functools.cache(
             lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
         )
-        """Whether a model gives every sample the same answer. Models in the worker do so unless they read sampling parameters."""
+        """Whether a model returns the same answer for every sample. Models in the worker do, unless they read sampling
+        parameters."""
         self.index = run.log()
         self._dimensions = Dimensions(self.index.files)
         self.weight: float = 1
-        """Number of items that each counted item represents: more than 1 for a sample."""
+        """Number of items that each counted item represents; more than 1 if the plan uses a sample."""
         self.unprepared: defaultdict[str, float] = defaultdict(float)
-        """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
+        """Reason why items cannot be prepared, or fail before they ask a model -> number of items."""
         self.origins: defaultdict[tuple[str, str], float] = defaultdict(float)
         """(model, origin) -> number of reused answers."""
         self.counts: defaultdict[CountedCall, float] = defaultdict(float)
         """Equal calls -> their number."""
         self.asked: dict[tuple[str, str, float], None] = {}
-        """(stage, model, share) of all questions, whether they need calls or not."""
+        """(stage, model, share) of all questions, including those whose answers are known."""
         self.counted_questions: dict[str, set[int]] = {size: set() for size in SIZES}
-        """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
+        """Hashes of the questions that were counted. They have 64 bits, so that a million of them fit in memory."""
         self.prefixes: dict[int, int] = {}
-        """Hash of a shared beginning of prompts -> its tokens; 0 if it is too short for the provider's cache."""
+        """Hash of a shared prefix of prompts -> its tokens; 0 if it is too short for the provider's cache."""
         self.uncached_prefixes: dict[str, int] = {}
-        """Model -> tokens of its longest shared beginning that is too short for its cache."""
+        """Model -> tokens of its longest shared prefix that is too short for the provider's cache."""
         self.shortened_questions: set[int] = set()
-        """Hashes of the shortened questions whose savings were counted."""
+        """Hashes of the shortened questions whose saved tokens were counted."""
         self._recorded: list[CountedCall] = []
-        """The additions of the current item to the counts."""
+        """The calls that were counted for the current item."""
         self.total = self.left = self.waves = 0
         self.too_long = self.no_context = 0.0
 
     def stages(self, error: float = 0.0) -> list[StagePlan]:
-        """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits.
+        """Return the plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits.
 
-        The bounds are wider by the relative `error` of the counts.
+        `error`: the relative error of the counts, by which the bounds are widened.
         """
         purposes = dict.fromkeys([*self.asked, *(call[:3] for call in self.counts)])
         counts = {purpose: {size: StagePlan(*purpose[:2]) for size in SIZES} for purpose in purposes}
@@ -355,7 +360,7 @@ class Planner:
         totals: dict[tuple[str, str], StagePlan] = {}
         for (stage, model, share), sizes in counts.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
-            # If a size has no calls, use those of the expected size.
+            # If a size has no calls, use the calls of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
         for total in totals.values():
@@ -369,22 +374,22 @@ class Planner:
         return [totals[key] for key in sorted(totals, key=lambda key: (order.index(key[0]), key[1]))]
 
     def known(self, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
-        """The log's answer to a request; None if the call is still to be made."""
-        # Computing a key takes milliseconds for a long prompt, and is useless if the log is empty.
+        """Return the answer to a request from the log; None if the call must be made."""
+        # Computing a key takes milliseconds for a long prompt, so skip it if the log is empty.
         return stored_answer(self.index, request, self._dimensions) if self.index.answers else None
 
     def prompt(self, request: Request) -> int:
-        """A hash of everything in a request's key except its sample number."""
+        """Return a hash of everything in a request's key except its sample number."""
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, request.sampling, *options))
 
     def record(self, counted: CountedCall) -> None:
-        """Add to the counts, and remember the addition for the repeats of the item."""
+        """Count a call, and remember it for the repeats of the item."""
         self.counts[counted] += self.weight
         self._recorded.append(counted)
 
     def cached(self, request: Request, tokens: int) -> tuple[int, int]:
-        """The tokens that a call reads from the provider's cache and writes to it."""
+        """Return the tokens that a call reads from the provider's cache and writes to it."""
         settings = self.settings[request.model]
         if not request.shared or not settings.caches:
             return 0, 0
@@ -392,7 +397,7 @@ class Planner:
         prefix = hash((request.model, request.messages[:-1], last[: request.shared]))
         if prefix in self.prefixes:
             return self.prefixes[prefix], 0
-        # `tokens` counts the whole prompt; only the tokens of the shared beginning are needed.
+        # `tokens` counts the whole prompt; here only the tokens of the shared prefix count.
         shared = tokens if request.shared == len(last) else sum(map(count_tokens, (*before, last[: request.shared])))
         self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
         if not self.prefixes[prefix]:
@@ -400,7 +405,7 @@ class Planner:
         return 0, self.prefixes[prefix]
 
     def count_tokens_of(self, request: Request) -> tuple[int, int]:
-        """(Tokens of the prompt, tokens of the longest allowed answer.)"""
+        """Return (tokens of the prompt, tokens of the longest allowed answer)."""
         tokens = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
         return tokens, int(request.sampling.get("max_tokens", 0)) * request.n
 
@@ -422,10 +427,10 @@ class Planner:
             for item in items:
                 if self._unwanted():
                     return
-                # While the log is empty, an item's second repeat makes the same additions as its first.
+                # While the log is empty, the second repeat of an item makes the same calls as the first.
                 if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
                     for again in self._recorded:
-                        # What the first repeat writes to the provider's cache, this one reads.
+                        # This repeat reads from the provider's cache what the first one wrote.
                         self.counts[again._replace(reads=again.reads + again.writes, writes=0)] += self.weight
                     continue
                 self._recorded.clear()
@@ -439,8 +444,8 @@ class Planner:
                                 await self.workload.answer(item, asks[-1])
                 except (OSError, UserError, *STOPS):
                     raise
-                # The benchmark's own code may raise anything. A run records it as the item's failure; here it means that there is
-                # no plan.
+                # The benchmark's own code may raise anything. A run records this as the item's failure, but a plan cannot be
+                # made.
                 except BaseException as error:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
@@ -448,7 +453,7 @@ class Planner:
                 self.too_long += expected.too_long * self.weight
                 self.waves = max(self.waves, expected.waves)
                 if item.id not in done and not expected.too_long and not expected.asked_anything:
-                    # The item asked nothing, so its failure does not depend on an answer: it is certain.
+                    # The item asked nothing. So its failure does not depend on an answer, and is certain.
                     reasons = (f"{row.error}: {row.message}" for row in expected.failures)
                     for reason in itertools.islice(reasons, 1):
                         self.unprepared[reason] += self.weight
@@ -467,7 +472,7 @@ class Planner:
                 steps.append(self._expected())
                 for counted, n in self.counts.items():
                     whole[counted] += n
-            # The weight scales the figures of all clusters of a stratum alike.
+            # The weight is the same for all clusters of a stratum, so divide it out.
             dollars.append([micros / self.weight for micros, _ in steps])
             calls.append([n / self.weight for _, n in steps])
         self.counts = whole
@@ -494,10 +499,10 @@ class Planner:
 
 
 def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
-    """Plan the first items of each queue until each stage was asked. It finds contradictions that show only when a model is
-    asked, before the run's first call. Raises UserError.
+    """Plan the first items of each queue until every stage was asked. This finds contradictions in the spec that show only when a
+    model is asked, before the run makes its first call. Raises UserError.
 
-    Other exceptions of the benchmark's own code are ignored here and do not stop the run.
+    Other exceptions of the benchmark's own code are ignored here, and do not stop the run.
     """
     by_queue: dict[str, list[Item]] = {}
     for item in items:
@@ -522,10 +527,10 @@ def plan(
     *,
     exact: bool = False,
 ) -> PlanResult:
-    """The plan of the remaining work: calls, tokens, dollars and minutes per stage and model.
+    """Plan the remaining work: calls, tokens, dollars and minutes per stage and model.
 
-    `budget_usd` overrides the spec's budget. `at` is the state of the run to plan from, by default its newest manifest. Planning
-    stops with an incomplete result as soon as `unwanted` returns True. `exact` counts every item of a large grid, too.
+    `budget_usd` overrides the spec's budget. `at`: the state of the run to plan from, by default its newest manifest. If
+    `unwanted` returns True, planning stops with an incomplete result. `exact`: count every item, even of a large grid.
     """
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
@@ -583,7 +588,7 @@ def plan(
 
 
 def budget_warnings(workload: Workload[Any], spent: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
-    """A line for each budget that is smaller than its `spent` dollars plus the expected dollars."""
+    """Return a line for each budget that is smaller than its `spent` dollars plus the expected dollars."""
     expected: Counter[Scope] = Counter(spent)
     for planned in stages:
         expected.update(dict.fromkeys(scopes((planned.stage, planned.model)), planned.usd_micros))

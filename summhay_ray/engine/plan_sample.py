@@ -1,8 +1,8 @@
-"""Draws the items from which the plan of a large grid is estimated, and gives the error of the estimate. No Ray, no calls.
+"""Draws the sample of items from which the plan of a large grid is estimated, and computes the error of the estimate.
 
-The sample is stratified and consists of clusters: all items that read the same input, so that few inputs are read, and answers
-that these items share are counted once. Clusters whose items have the same queues and are finished or unfinished in the same way
-form a stratum, and each stratum is sampled. The totals are ratio estimates: figures for each item of the sample, times the items.
+This is a stratified cluster sample. A cluster consists of all items that read the same input. So few inputs are read, and answers
+that the items share are counted once. A stratum consists of all clusters whose items have the same queues and the same states
+(finished or not). Totals are ratio estimates: the mean figure per item of the sample, times the number of items.
 """
 
 import math
@@ -17,27 +17,27 @@ from summhay_ray.engine.items import Item
 from summhay_ray.engine.state.items_left import checked_items
 
 EXACT_ITEMS = 2_000
-"""A grid of at most this many items is planned exactly."""
+"""Grids of at most this many items are planned exactly."""
 DRAWN_ITEMS = 1_000
 """Minimum number of items in a sample."""
 DRAWN_CLUSTERS = 8
-"""Minimum number of clusters drawn from a stratum; all of them if it has fewer."""
+"""Minimum number of clusters drawn from a stratum. If it has fewer, all are drawn."""
 FEW_CLUSTERS = 40
-"""If the items read fewer inputs than this, each item with its repeats is a cluster."""
+"""If there are fewer inputs than this, a cluster is an item with its repeats instead."""
 Z_95 = 1.96
-"""Half of a 95 % interval, in standard errors."""
+"""Half the width of a 95 % interval, in standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The part of a grid that its plan has counted."""
+    """The size of the sample from which a grid was planned, and the error of the plan."""
 
     items: int
     """Number of items in the sample."""
     of: int
-    """Number of items of the grid."""
+    """Number of items in the grid."""
     error: float
-    """Half of the 95 % interval of the expected dollars, or of the calls of a free run, as a share of them."""
+    """Half the width of the 95 % interval of the expected dollars (for a free run, of the expected calls), as a share of them."""
 
     def __str__(self) -> str:
         return f"drawn from {self.items:,} of {self.of:,}, +- {100 * self.error:.2g} %"
@@ -45,10 +45,10 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """Clusters of one kind, and those drawn from them."""
+    """A stratum: its size, and the clusters that were drawn from it."""
 
     clusters: Sequence[Sequence[Item]]
-    """The items of each drawn cluster, in the workload's order."""
+    """The drawn clusters: the items of each, in the workload's order."""
     n_clusters: int
     n_items: int
 
@@ -58,7 +58,7 @@ class Stratum:
         return self.n_items / sum(map(len, self.clusters))
 
     def variance(self, figures: Sequence[float]) -> float:
-        """The variance of the estimated total. `figures`: that of each drawn cluster."""
+        """Return the variance of the estimated total. `figures`: the figure of each drawn cluster."""
         n = len(self.clusters)
         if n == self.n_clusters:
             return 0.0
@@ -68,14 +68,16 @@ class Stratum:
 
 
 def relative_error(strata: Sequence[Stratum], figures: Sequence[Sequence[float]]) -> float:
-    """Half of the 95 % interval of a total, as a share of it. `figures`: for each stratum, those of its drawn clusters."""
+    """Return half the width of the 95 % interval of a total, as a share of the total. `figures`: for each stratum, the figures of
+    its drawn clusters."""
     total = sum(stratum.weight * sum(some) for stratum, some in zip(strata, figures, strict=True))
     variance = sum(stratum.variance(some) for stratum, some in zip(strata, figures, strict=True))
     return Z_95 * math.sqrt(variance) / total if total else 0.0
 
 
 def draw(workload: Workload[Any], done: Collection[str]) -> list[Stratum]:
-    """The sample of a grid, the same at each call. It lists the items twice, and holds only those that it draws."""
+    """Draw the sample of a grid; every call draws the same. Iterates over the items twice, and keeps only the drawn ones in
+    memory."""
     for cluster_of in (_input_of, _repeated):
         strata = _strata(checked_items(workload), done, cluster_of)
         if sum(map(len, strata)) >= FEW_CLUSTERS:
@@ -103,7 +105,7 @@ def _repeated(item: Item) -> str:
 
 
 def _strata(items: Iterable[Item], done: Collection[str], cluster_of: Callable[[Item], str]) -> list[Mapping[str, int]]:
-    """The strata: for each, its clusters with their numbers of items."""
+    """Return the strata, each as a mapping from its clusters to their numbers of items."""
     kinds: dict[str, frozenset[tuple[str, bool]]] = {}
     sizes, alike = Counter[str](), dict[frozenset[tuple[str, bool]], frozenset[tuple[str, bool]]]()
     for item in items:

@@ -1,4 +1,4 @@
-"""Compares the ways to make a plan's calls: standard, flex and batch, each with and without the provider's cache."""
+"""Compares what a plan's calls cost as standard, flex and batch calls, each with and without the provider's cache."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,32 +16,32 @@ CHANNELS: Mapping[Channel, Mapping[str, Any]] = {
     "flex": {"service_tier": "flex"},
     "batch": {"batch": {}},
 }
-"""A way to ask -> the fields of a model's entry that choose it."""
+"""Channel -> the fields of a model's entry that select this channel."""
 PlannedCalls = Mapping[tuple[str, str, int, int, int, int], float]
-"""(stage, model, prompt tokens, answer tokens, tokens read from a cache, tokens written to it) -> expected calls."""
+"""(stage, model, prompt tokens, answer tokens, tokens read from the cache, tokens written to the cache) -> expected calls."""
 
 
 @dataclass(frozen=True)
 class ComparedWay:
-    """One way to ask a plan's calls. Dollars are those of the expected calls and tokens."""
+    """The cost of a plan's calls in one channel, with or without cache, for the expected calls and tokens."""
 
     channel: Channel
     cache: bool
     usd: float
     hours: float | None
-    """Hours at the rate limits, or within which the batches are answered; None without limits."""
+    """Minimum hours at the rate limits or, if longer, maximum hours of the batches; None if neither applies."""
     waves: int
-    """Batches that wait for one another: one for each stage that asks a model by batch; 0 without batches."""
+    """Number of batches that must run one after another: one for each stage that sends batches; 0 without batches."""
     unavailable: Mapping[str, str]
-    """Model -> why it cannot be asked in this way; it is counted at its standard price."""
+    """Model -> why it cannot be asked in this way. The model's standard price is used instead."""
 
     def to_json(self) -> dict[str, Any]:
-        """The way as JSON."""
+        """Return the comparison as JSON."""
         return {**vars(self), "unavailable": dict(self.unavailable)}
 
 
 def compare_ways(entries: Sequence[ModelSpec], calls: PlannedCalls, minutes: float | None) -> list[ComparedWay]:
-    """All ways to ask these calls. `entries`: the spec's models; `minutes`: the minimum at the rate limits."""
+    """Return the cost of these calls in every way. `entries`: the spec's models. `minutes`: the minimum at the rate limits."""
     found = []
     for channel in CHANNELS:
         settings: dict[str, ModelSettings] = {}
@@ -64,8 +64,8 @@ def compare_ways(entries: Sequence[ModelSpec], calls: PlannedCalls, minutes: flo
 
 
 def _settings_in(entry: ModelSpec, channel: Channel) -> tuple[ModelSettings, str]:
-    """The settings of a model that is asked in this way, with its cache. If that is impossible: its standard settings, and the
-    reason."""
+    """Return (the settings of a model in this channel with its cache, an empty text). If the model cannot be asked in this
+    channel: (its standard settings, the reason)."""
     reach = {**entry.model_dump(include=set(Reach.model_fields)), "service_tier": None, "fallback": None, "batch": None}
     reach |= {"cache": entry.cache or True}
     standard = ModelSettings.written(entry.model, reach, Limits(), entry.PRICED_BY)
@@ -80,7 +80,8 @@ def _settings_in(entry: ModelSpec, channel: Channel) -> tuple[ModelSettings, str
 
 
 def usage_with_cache(settings: ModelSettings, tokens: int, answer: int, reads: int, writes: int) -> Usage:
-    """The usage of a call. `reads`, `writes`: tokens of its prompt that are read from the provider's cache and written to it."""
+    """Return the usage of a call. `reads`, `writes`: tokens of its prompt that are read from the provider's cache and written to
+    it."""
     written = writes if settings.cache else 0
     return Usage(tokens, answer, reads, written, cache_write_1h_tokens=written if settings.cache == "1h" else 0)
 

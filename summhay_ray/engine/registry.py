@@ -1,4 +1,4 @@
-"""Finds benchmarks by name: built in, a user's own as `module:Class`, or an entry point."""
+"""Finds benchmarks by name. A name is a built-in benchmark, an entry point, or a user's own class as `module:Class`."""
 
 import contextlib
 import difflib
@@ -24,20 +24,20 @@ from summhay_ray.plugins import OwnCodeRefused, UnknownName, load, load_installe
 from summhay_ray.store import Columns, RunStore, Store, Table, as_record, columns_of
 
 GROUP = "summhay_ray.benchmarks"
-"""The group of entry points that are benchmarks: name -> module:Class."""
+"""The group of entry points for benchmarks: name -> module:Class."""
 BUILT_IN = "summhay_ray.benchmarks"
-"""The package of built-in benchmarks: `KINDS` lists them, and `kind_of` finds the kind of a spec without `kind`."""
+"""The package of built-in benchmarks. Its `KINDS` lists them, and its `kind_of` finds the kind of a spec without `kind`."""
 
 
 def kinds() -> dict[str, str]:
-    """Kind -> module:Class, for all benchmarks that are installed here."""
-    # Entry points cannot take the names of this package's benchmarks.
+    """Return kind -> module:Class for all installed benchmarks."""
+    # An entry point cannot replace a benchmark of this package.
     return {**{entry.name: entry.value for entry in entry_points(group=GROUP)}, **importlib.import_module(BUILT_IN).KINDS}
 
 
 def find(kind: str) -> type[Workload[Any]]:
-    """The benchmark of a kind. Raises UnknownName, SpecError."""
-    # Try the built-in ones first: finding others reads the metadata of every installed package.
+    """Return the benchmark of a kind. Raises UnknownName, SpecError."""
+    # Try the built-in benchmarks first, since finding entry points reads the metadata of every installed package.
     built_in: Mapping[str, str] = importlib.import_module(BUILT_IN).KINDS
     path = built_in.get(kind) or kinds().get(kind)
     if not path and ":" not in kind:
@@ -60,12 +60,14 @@ def load_workload(
     folder: Path | None = None,
     mapped: Callable[[str], Mapped | None] = lambda _: None,
 ) -> Workload[Any]:
-    """The workload of a spec, which is a YAML file or a mapping of fields. Checks everything, asks nothing. Raises SpecError.
+    """Return the workload of a spec, which is a YAML file or a mapping of fields. Checks the spec without any call. Raises
+    SpecError.
 
-    `store`: the store of inputs that are named by their hash, or a function that is called with the spec when the store is
-    needed. `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included.
-    `untrusted`: the spec is somebody else's; its own code, files outside its folder, and keys for foreign endpoints are refused.
-    `folder`: the folder of a mapping's files; None: the current one. `mapped`: called with the spec's executor; see `Inputs`.
+    `store`: the store of inputs that are named by their hash, or a function that opens it for a spec when it is needed. `change`:
+    a function of the benchmark, the fields and the spec's name that returns the fields to use, including `kind`. `untrusted`: the
+    spec is somebody else's; the user's own code, files outside the spec's folder, and keys for foreign endpoints are refused.
+    `folder`: the folder of a mapping's files; None: the current one. `mapped`: a function of the spec's executor; its result is
+    `Inputs.on_cluster`.
     """
     if isinstance(spec, Mapping):
         fields, folder, where = dict(spec), folder or Path.cwd(), "spec"
@@ -96,16 +98,16 @@ def load_workload(
         try:
             return make_workload(benchmark, parsed, Inputs(folder, opened, texts, untrusted, mapped(parsed.executor)))
         except SpecError as error:
-            # The checks do not know the spec's file, so its name is added here.
+            # The checks do not know the name of the spec's file, so add it here.
             whole = f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)
             raise SpecError(whole) from error
 
 
 def make_workload(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:
-    """An instance of the benchmark.
+    """Return an instance of the benchmark.
 
-    Raises UnknownName if a user's own class raises in its constructor, or if neither this package nor the benchmark has a local
-    model; SpecError if a file of answers has an answer to a query that is not in the run.
+    Raises UnknownName if a user's own class raises in its constructor, or if a local model exists neither in this package nor in
+    the benchmark. Raises SpecError if a file of answers contains a query that is not in the run.
     """
     with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
         workload = benchmark(spec, inputs)
@@ -118,7 +120,7 @@ def make_workload(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> 
                 here = workload.models.local
                 if model not in here and f"{model.partition('/')[0]}/" not in here:
                     raise unknown("model that needs no key", model, here)
-            # The files that `items` reads are part of the run's identity, so read them before its id is used.
+            # The files that `items` reads are part of the run's identity, so they must be read before its id is used.
             for _ in checked_items(workload):
                 pass
             inputs.settled = True
@@ -137,7 +139,7 @@ def make_workload(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> 
 
 
 def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
-    """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly."""
+    """Raise SpecError if a benchmark's class declares stages, tables or methods wrongly."""
     for name, kind in (("stages", Stage), ("tables", Table)):
         declared = getattr(benchmark, name)
         if not isinstance(declared, list | tuple) or not all(isinstance(entry, kind) for entry in declared):
@@ -158,7 +160,7 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
 
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
-    """The workload of a run's record; its inputs are read when needed. Raises UnknownName, SpecError."""
+    """Return the workload of a run's record. Its inputs are read when they are needed. Raises UnknownName, SpecError."""
     benchmark = find(str(record["kind"]))
     # An imported run has no spec.
     spec = spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
@@ -166,9 +168,10 @@ def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
 
 
 def check_record(run: RunStore) -> None:
-    """Raises DamagedRecord if the record of a run of an installed benchmark has other fields, tables or another form of spec than
-    the benchmark writes. For a user's own benchmark, which may be missing on this machine, only the fields of every run are
-    checked."""
+    """Raise DamagedRecord if a run's record does not have the fields, the tables and the spec that its benchmark writes.
+
+    A user's own benchmark may be missing on this machine, so for such a run only the fields that every run has are checked.
+    """
     record: Mapping[str, Any] = run.record
     benchmark = _installed(run)
     for name, type_ in (Workload if benchmark is None else benchmark).record_fields.items():
@@ -177,18 +180,18 @@ def check_record(run: RunStore) -> None:
         if is_null or as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:
             raise run.damaged(f"its field {name} is not as expected")
     for name, columns in _tables_of(run):
-        # Another version may have had other columns, but none of another type.
+        # In another version, the table may have other columns, but a column never changes its type.
         if not run.declared[name].agrees(columns):
             raise run.damaged(f"its table {name} has columns of other types")
     if benchmark is not None:
-        # Things that the spec names may be missing on this machine.
+        # Files and classes that the spec names may be missing on this machine.
         with _undamaged(run), contextlib.suppress(UserError):
             spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
 
 
 @contextlib.contextmanager
 def reading_tables(*runs: RunStore) -> Iterator[None]:
-    """A context for reading the runs' tables. Turns an error into DamagedRecord if a table lacks a column of its benchmark."""
+    """Return a context for reading the runs' tables. If a table lacks a column of its benchmark, errors become DamagedRecord."""
     try:
         yield
     except (KeyError, pl.exceptions.PolarsError):
@@ -201,14 +204,14 @@ def reading_tables(*runs: RunStore) -> Iterator[None]:
 
 
 def _installed(run: RunStore) -> type[Workload[Any]] | None:
-    """The run's benchmark, unless it is a user's own."""
+    """Return the run's benchmark; None if it is a user's own or unknown."""
     with contextlib.suppress(UnknownName):
         return None if ":" in run.record["kind"] else find(run.record["kind"])
     return None
 
 
 def _tables_of(run: RunStore) -> Iterator[tuple[str, Columns]]:
-    """The tables that the run's installed benchmark writes."""
+    """Yield the tables that the run's installed benchmark writes, with their columns."""
     benchmark = _installed(run)
     for name, columns in columns_of(all_tables(benchmark)).items() if benchmark is not None else ():
         if name in run.declared:
@@ -216,7 +219,7 @@ def _tables_of(run: RunStore) -> Iterator[tuple[str, Columns]]:
 
 
 def workload_of(run: RunStore) -> Workload[Any]:
-    """The workload of a stored run. Raises UnknownName; DamagedRecord if its record is damaged."""
+    """Return the workload of a stored run. Raises UnknownName, or DamagedRecord if its record is damaged."""
     check_record(run)
     with _undamaged(run):
         return stored_workload(run.store, run.record)
@@ -224,7 +227,7 @@ def workload_of(run: RunStore) -> Workload[Any]:
 
 @contextlib.contextmanager
 def _undamaged(run: RunStore) -> Iterator[None]:
-    """A context for reading the run's record. Raises DamagedRecord for a spec or a field that cannot be read."""
+    """Return a context for reading the run's record. Raises DamagedRecord for a spec or a field that cannot be read."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -17,11 +17,12 @@ from summhay_ray.store import AnswerTotals, LogIndex, RunStore
 
 @dataclass
 class StagePlan:
-    """The plan of one stage and model: calls to make, answers to reuse, and the tokens and micro-dollars of the calls.
+    """The plan of one stage and model: calls to make, answers to reuse, and tokens and micro-dollars of the calls.
 
-    If every call is answered once, the actual cost is between `min_micros` (the provider counts fewer tokens than we do, all
-    prompts are cached, every answer is one token long) and `max_micros` (it counts more, nothing is cached, every answer has the
-    maximum length). `usd_micros` is the expected cost: our token counts, nothing cached.
+    If every call is answered once, the actual cost is between `min_micros` and `max_micros`. For the minimum, the provider counts
+    fewer tokens than we do, all prompts are cached, and every answer has one token. For the maximum, the provider counts more
+    tokens, nothing is cached, and every answer has the maximum length. `usd_micros` is the expected cost, with our token counts
+    and without a cache.
     """
 
     stage: str
@@ -36,26 +37,27 @@ class StagePlan:
     cache_read_tokens: int = 0
     """Input tokens that the provider is expected to read from its cache."""
     cache_write_tokens: int = 0
-    """Input tokens that it is expected to write to its cache."""
+    """Input tokens that the provider is expected to write to its cache."""
     cached_micros: int = 0
-    """Expected cost if the cache works: what is read and written costs the cache's rates."""
+    """Expected cost with the cache: tokens that are read from it or written to it cost the cache's rates."""
     spared_tokens: int = 0
-    """Input tokens saved because a call shows only a part of a text."""
+    """Input tokens that are saved because a call contains only a part of a text."""
     spared_micros: int = 0
-    """The cost of the saved tokens, nothing cached."""
+    """The cost of the saved tokens, without a cache."""
     max_calls: int = 0
-    """Upper bound of the calls: questions that depend on unknown answers may turn out equal, or not be asked."""
+    """Upper bound of the calls. Questions that depend on unknown answers may turn out to be equal, or may not be asked."""
     minutes: float | None = None
     """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
     def add(self, **figures: float) -> None:
-        """Add to the fields of these names, such as `reused`. The figures of a sample have fractions."""
+        """Add figures to the fields of the same names, such as `reused`. Figures that are estimated from a sample have
+        fractions."""
         for name, n in figures.items():
             setattr(self, name, getattr(self, name) + n)
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
-        """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; below 1,
-        the lower bound is no call, and the upper bound is all calls."""
+        """Add the calls of `expected`, with the bounds of `least` and `most`. `share`: the expected share of these calls that is
+        made; if it is below 1, the lower bound is no call, and the upper bound is all calls."""
         self.reused += round(expected.reused)
         cache = ("cache_read_tokens", "cache_write_tokens", "cached_micros")
         for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros", *cache):
@@ -80,7 +82,7 @@ class StagePlan:
         return self.max_micros / MICROS
 
     def to_json(self) -> dict[str, Any]:
-        """The stage as JSON."""
+        """Return the stage as JSON."""
         names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
         spared = {"spared_tokens": self.spared_tokens, "usd_spared": self.spared_micros / MICROS}
         cache = {
@@ -106,7 +108,7 @@ class BoundedStage(StagePlan):
     max_output_tokens: int = 0
 
     def count(self, bounds: CallBounds, settings: ModelSettings, longest: int) -> None:
-        """Add one item. `longest`: maximum tokens of an answer."""
+        """Add the calls of one item. `longest`: maximum tokens of an answer."""
         for size, prefix in (("expected", ""), ("least", "min_"), ("most", "max_")):
             for name, n in bounds[size].items():
                 if (size, name) != ("most", "output_tokens"):
@@ -121,10 +123,10 @@ class BoundedStage(StagePlan):
             self.max_micros += calls * settings.worst_micros(-(-most["input_tokens"] // calls), longest)
 
     def subtract(self, known: AnswerTotals, open_share: float) -> None:
-        """Subtract stored answers, which are not requested again.
+        """Subtract the calls whose answers are stored.
 
-        `known`: the run's answers of this stage. `open_share`: the estimated share of these that belongs to unfinished items. The
-        lower bounds assume that all of them do.
+        `known`: the run's answers of this stage. `open_share`: the estimated share of these answers that belongs to unfinished
+        items. For the lower bounds, all of them are assumed to belong to unfinished items.
         """
         reused = self.reused = round(known.answers * open_share)
         share = max(0, self.calls - reused) / self.calls if self.calls else 0.0
@@ -138,13 +140,13 @@ class BoundedStage(StagePlan):
         self.usd_micros = max(self.min_micros, round(self.usd_micros * share))
 
     def to_json(self) -> dict[str, Any]:
-        """The stage as JSON."""
+        """Return the stage as JSON."""
         bounds = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens")
         return {**super().to_json(), **{name: getattr(self, name) for name in bounds}}
 
 
 def bounded_stages(workload: Workload[Any], run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[BoundedStage]:
-    """Calls, tokens, dollars and minutes per stage, for the unfinished items. `done`: the ids of the finished ones."""
+    """Return calls, tokens, dollars and minutes per stage, for the unfinished items. `done`: the ids of the finished items."""
     stages: dict[str, BoundedStage] = {}
     settings, left = workload.models.settings(), 0
     for item in workload.items():
@@ -156,8 +158,8 @@ def bounded_stages(workload: Workload[Any], run: RunStore | None, index: LogInde
             if item.id not in done:
                 stage.count(bounds, settings[model.model], model.max_tokens)
     if run is not None and left:
-        # Subtract the answers that the run has already paid for unfinished items. The tables give an answer's model, but not its
-        # stage: the finished items' answers are divided in proportion.
+        # Subtract the answers that the run has already paid for unfinished items. The tables give the model of an answer, but not
+        # its stage, so the finished items' answers are divided among the stages in proportion.
         totals, nothing = index.totals(run.run_id), AnswerTotals()
         answers, used = Counter[str](), Counter[str]()
         for stage in stages.values():

@@ -1,7 +1,7 @@
-"""Run or resume a workload.
+"""Runs or resumes a workload.
 
-A finished run is only read back. An unfinished run continues with the items that are not committed; answers that are already in
-the response log are not paid for again.
+If the run is finished, its results are read from the store. Otherwise it continues with the items that are not committed. Answers
+that are already in the response log are not paid for again.
 """
 
 from __future__ import annotations
@@ -73,20 +73,20 @@ _HELD = (
     "summhay release {}"
 )
 PLANNED_AFTER_S = 20.0
-"""Maximum time that a finished run waits for its plan, which is stored with it."""
+"""Maximum time that a finished run waits for its plan, so that the plan is stored with it."""
 TAKEOVER_PATIENCE_S = 2.0
-"""Seconds that a start waits for a sign of life of an earlier driver on another machine. A driver gives one each second."""
+"""Seconds that a start waits for a heartbeat of an earlier driver on another machine. A driver sends one each second."""
 MakePlan = Callable[[Callable[[], bool]], PlanResult]
-"""Makes a plan. It takes a function that returns True when the plan is no longer wanted."""
+"""Makes a plan. Its argument is a function that returns True when the plan is no longer needed."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed. The message reports the progress and how to continue the run."""
+    """Raised after Ctrl-C. The message gives the run's progress and how to resume it."""
 
 
 class RunFailed(UserError):
-    """The run could not continue; the message gives the reason in one line. Answers are kept, and another start resumes the
-    run."""
+    """Raised if the run cannot continue; the message gives the reason in one line. Answers are kept, and another start resumes
+    the run."""
 
     exit_code = 1
 
@@ -98,46 +98,47 @@ class RunResult:
     run: str
     kind: str
     status: str
-    """done; budget (stopped by its budget; resumable); partial (finished, with failures or with usage that is not credible);
-    limited (the items that `limit` allows are finished); waiting (only batches are left to wait for)."""
+    """done; budget (its budget stopped it; it can be resumed); partial (finished, with failures or with usage that is not
+    credible); limited (finished the items that `limit` allows); waiting (only batches are not finished)."""
     cells: Mapping[str, int]
-    """Numbers of items: `total`, `done` (without a failure) and `failed`."""
+    """The numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
-    """Calls of this start: `made`, `reused`, and `failed` (without any answer)."""
+    """The numbers of calls of this start that were `made`, that `reused` a stored answer, and that `failed` (got no answer)."""
     usd: Mapping[str, float | None]
     seconds: float
     results: Results = field(repr=False)
-    """The benchmark's scores, sections and fields of the JSON document."""
+    """The benchmark's scores, sections, and fields for the JSON document."""
     unit: str = "items"
-    """The word for items in messages."""
+    """The plural noun for items in messages."""
     failures: Mapping[str, int] = field(default_factory=dict)
-    """Error -> the number of answers that are missing or unusable because of it, counted as in `status` and the report."""
+    """Error -> the number of answers that it made missing or unusable, as in `status` and the report."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
-    """Model -> why its usage is not credible, even if the model was not stopped."""
+    """Model -> why its reported usage is not credible, including models that were not stopped."""
     left: Mapping[str, Any] | None = None
-    """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
-    calls and dollars are null if unknown."""
+    """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most).
+    Calls and dollars are null if unknown."""
     tried_again: int = 0
     """The number of failed items that the next start retries."""
     warnings: tuple[str, ...] = ()
     executor: str = ""
-    """inline or ray; empty if there was nothing left to do."""
+    """inline or ray; empty if nothing was left to do."""
     commonest_failure: Mapping[str, Any] | None = None
     """The most frequent class of failure: `count`, `stage`, `error`, and its most frequent `message`. `earlier` is true if all
-    failures are from earlier starts, and the budget stopped this one before it could retry them."""
+    failures are from earlier starts, because the budget stopped this start before it could retry them."""
     example: str = ""
     """The id of a finished item, for `explain`."""
     computing: Mapping[str, float] = field(default_factory=dict)
-    """The work of the pool of actors for local models (`Pools.took`); empty without a pool."""
+    """The work of the pool of actors that run local models (`Pools.took`); empty without a pool."""
     batches: Mapping[str, Any] | None = None
-    """Like `StatusResult.batches`."""
+    """See `StatusResult.batches`."""
     took_over: str = ""
-    """The process from which this start took over the running run, as `on HOST, pid N`; empty if there was none."""
+    """The previous driver, if this start took the run over from it: `on HOST, pid N`; else empty."""
 
     @property
     def table(self) -> pl.DataFrame:
-        """The main table: from the benchmark's own result object, else from the first section. Raises AttributeError."""
+        """The main table: `scores.table` if the benchmark's result object has one, else the table of the first section that has
+        one. Raises AttributeError if there is none."""
         for frame in (getattr(self.scores, "table", None), *(section.table for section in self.sections)):
             if frame is not None:
                 return frame
@@ -154,11 +155,11 @@ class RunResult:
         return self.results.sections
 
     def _repr_html_(self) -> str:
-        """For a notebook: the outcome and the benchmark's first section."""
+        """Render the outcome and the benchmark's first section in a notebook."""
         return self._html(self.sections[:1])
 
     def _html(self, shown: Sequence[Any]) -> str:
-        """The outcome in names and values, and what is shown below it."""
+        """Render the outcome as names and values, followed by `shown`."""
         cells, usd = self.cells, self.usd["spent"]
         pairs = [
             ("run", f"{self.run} ({self.kind})"),
@@ -170,7 +171,7 @@ class RunResult:
         return html_of(pairs, shown)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of the command."""
+        """Return the JSON document of the command."""
         names = ("run", "kind", "status", "cells", "failures", "calls", "usd", "left", "tried_again", "seconds", "executor")
         return {
             **{name: getattr(self, name) for name in (*names, "commonest_failure")},
@@ -184,14 +185,14 @@ class RunResult:
 
 
 def run(workload: Workload[Any], store: Store, options: RunOptions | None = None, cluster: Cluster | None = None) -> RunResult:
-    """Run or resume. `cluster`: the Ray to use, which may be connected already.
+    """Run or resume a workload. `cluster`: the Ray connection to use, which may be open already.
 
     Raises SpecError, StoreError, RunFailed, Superseded, Stopped.
     """
     began, options = time.monotonic(), options or {}
     age = options.get("release_uncertain")
     age_s = None if age is None else seconds_of(age, "release_uncertain")
-    # Check first: a refused run must not create a store.
+    # Check the keys first: a refused run must not create a store.
     if not store.files.exists(f"runs/{workload.run_id}/run.json"):
         check_keys(workload, options)
     store.files.check()
@@ -210,22 +211,22 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:
-    """A line for each model whose key is not in this machine's environment."""
+    """Return a line for each model whose key is not in this machine's environment."""
     models = [(name, find_key(settings)) for name, settings in sorted(workload.models.settings().items()) if not settings.local]
     return [f"{name}: {message}" for name, (key, message) in models if not key]
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
-    """Raises SpecError if this machine makes the calls and lacks a model's key."""
+    """Raise SpecError if this machine makes the calls and lacks a model's key."""
     if options.get("address") is None and (missing := missing_keys(workload)):
         raise SpecError(f"{missing[0]}; nothing was asked")
 
 
 def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
-    """The budgets of the run, its stages and its models, rounded down to whole micro-dollars."""
+    """Return the budgets of the run, its stages and its models, rounded down to whole micro-dollars."""
 
     def micros(dollars: float) -> int:
-        # 0.29 dollars are 289999.99999999994 micro-dollars to a float.
+        # As a float, 0.29 dollars are 289999.99999999994 micro-dollars.
         return math.floor(round(dollars * MICROS, 3))
 
     spec = workload.spec
@@ -238,9 +239,9 @@ def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
 
 
 class _Planning:
-    """Makes a plan in a separate thread. With `keep`, it starts once the run has `begun`, and passes the plan to it.
+    """Makes a plan in a separate thread. With `keep`, planning starts when `begun` is set, and the plan is passed to `keep`.
 
-    Close it: a thread in native code would abort the process at its exit.
+    It must be closed: if the thread is in native code when the process exits, the process aborts.
     """
 
     def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None) -> None:
@@ -248,7 +249,7 @@ class _Planning:
         self._make, self._keep = make, keep
         self._unwanted = threading.Event()
         self.begun = threading.Event()
-        """Set it when the workers are starting: the run was not refused, and planning does not delay its start any more."""
+        """Set this when the workers are starting. Then the run was not refused, and planning no longer delays its start."""
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
@@ -275,24 +276,25 @@ class _Planning:
             self._made = f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
 
     def plan(self) -> PlanResult | None:
-        """The plan; None until it is ready."""
+        """Return the plan; None if it is not ready."""
         return None if isinstance(self._made, str) else self._made
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
-        """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
+        """Wait up to `patience_s` for the plan. Returns the plan, or the reason why it cannot be made, or an empty text after a
+        timeout."""
         self._thread.join(patience_s)
         return self._made
 
 
 @dataclass(frozen=True)
 class _Start:
-    """One start of a run: answers what is left and returns the result."""
+    """One start of a run: answers the remaining items and returns the result."""
 
     workload: Workload[Any]
     run: RunStore
     before: RunStore
     options: RunOptions
-    """The options; without a budget of their own, they have the spec's."""
+    """The options. If the user gave no budget, they contain the spec's."""
     cluster: Cluster
     began: float
 
@@ -303,7 +305,8 @@ class _Start:
         total, worked = self._answer_rest(reach)
         if worked is not None:
             if worked["executor"] == "ray":
-                # The cancelled tasks of Ray's executor are in cycles with the items, which scoring does not need.
+                # Reference cycles with cancelled tasks of Ray's executor keep the items in memory. Scoring does not need the
+                # items.
                 gc.collect()
             run, snapshot = self.run.at(checked=False), {**worked, "reused": worked.get("reused", 0) + reused}
         else:
@@ -318,7 +321,8 @@ class _Start:
         return self._outcome(run, total, results, snapshot, reach)
 
     def _outcome(self, run: RunStore, total: int, results: Results, snapshot: Snapshot, reach: RecordedReach) -> RunResult:
-        """The outcome of the run as it is now. `total`: its number of items. `snapshot`: the ledger's last one."""
+        """Return the current outcome of the run. `total`: the run's number of items. `snapshot`: the last snapshot of the
+        ledger."""
         items = item_counts(run, total)
         index, answers, units = run.log(), answer_counts(run), run.units(ITEM)
         money = money_of(run, index)
@@ -373,8 +377,8 @@ class _Start:
     def _answer_rest(self, reach: RecordedReach) -> tuple[int, dict[str, Any] | None]:
         """Choose an executor and answer the remaining items.
 
-        Returns the run's number of items and the ledger's last snapshot, or None if no item remained. The items are in memory
-        only until it returns.
+        Returns the run's number of items, and the ledger's last snapshot or None if no item remained. The items are kept in
+        memory only until this method returns.
         """
         options, note = self.options, self.options.get("note")
         state = state_of(self.workload, self.before, options.get("limit"))
@@ -391,13 +395,14 @@ class _Start:
                     f"run {self.run.run_id} is running ({driver}): this start takes it over, "
                     "as soon as that driver's calls in flight have ended"
                 )
+        # Only new runs are checked earlier.
         check_keys(self.workload, options)
         try:
-            # Find contradictions in the spec before the first call that costs anything.
+            # Find contradictions in the spec before the first paid call.
             if _needs_plan(self.workload):
                 rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
         except UserError as error:
-            # The cluster may have files that are missing here, such as a model's weights.
+            # The cluster may have files that this machine lacks, such as a model's weights.
             if options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
                 raise
         self._show_start(state, "starting Ray" if executor == "ray" else "starting")
@@ -415,18 +420,19 @@ class _Start:
         return state.total, {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
 
     def _show_start(self, state: RunState, doing: str) -> None:
-        """Show the progress before any worker runs: finished items and dollars spent."""
+        """Show the finished items and the dollars spent before any worker runs."""
         if self.options.get("watch") is not None:
             dollars = dollars_of(self.before, money_of(self.before, self.before.log()), alive={})
             money = {f"{name}_micros": micros for name, micros in dollars._asdict().items()}
             self._progress_reporter(state, lambda: None)({**money, "doing": doing})
 
     def _execute(self, state: RunState, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
-        """Answer the items with the executor, and merge the tables; returns the ledger's last snapshot."""
+        """Answer the items with the executor and merge the tables. Returns the ledger's last snapshot."""
         keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note") or (lambda _: None)
 
         def keep_planned(made: PlanResult) -> None:
-            # Warn now, while the run can still be stopped, of a budget that is too small and of answers of another origin.
+            # Show the warnings now, while the run can still be stopped: the budget may be too small, or answers have another
+            # origin.
             for warning in made.warnings:
                 note(f"warning: {warning}")
             if keep:
@@ -437,6 +443,7 @@ class _Start:
             session = begin_session(self.run.store.files, self.run.run_id, paying)
             with beating(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
+                # With a plan, its warnings are noted instead.
                 for warning in self.workload.warnings() if planning is None else ():
                     note(f"warning: {warning}")
                 self._show_start(state, "reading what is stored")
@@ -444,9 +451,10 @@ class _Start:
                 if planning is not None:
                     planning.begun.set()
                 first = execution.snapshot()
-                # Read again now that this start owns the run: an earlier driver may have committed items until then, or all.
+                # Read the finished items again now that this start owns the run: an earlier driver may have committed more, or
+                # even all.
                 state = replace(state, finished=finished_items(self.run.at(checked=False)))
-                # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
+                # The plan covers the whole run, so with a `limit` the remaining time is estimated from the items instead.
                 plan_made = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
                 tell = self._progress_reporter(state, plan_made, session)
                 tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
@@ -458,7 +466,7 @@ class _Start:
                 execution.finish()
                 planned: PlanResult | str = ""
                 if planning is not None:
-                    # A run that finishes long before its plan does not need the plan.
+                    # If the run finishes long before its plan, do not wait for the plan.
                     planned = planning.result(PLANNED_AFTER_S if keep else 0)
                     planning.close()
                 left, why = self._record_stop(state.total, heartbeat.session.number, snapshot)
@@ -472,11 +480,11 @@ class _Start:
     def _execution(
         self, work: Work, executor: str, keep: Callable[[PlanResult], None] | None
     ) -> Iterator[tuple[Execution, _Planning | None]]:
-        """A context with the execution, and the plan that is passed to `keep`; None without `keep`.
+        """Return a context with the execution, and with the planning whose plan is passed to `keep` (None without `keep`).
 
-        The plan describes the run before this start, so that none of this start's calls count as known.
+        The plan describes the run before this start. So the calls of this start do not count as answered.
         """
-        # Without any handler, Python itself would print warnings.
+        # Without any handler, Python itself would print this package's log warnings.
         if not LOG.hasHandlers():
             LOG.addHandler(logging.NullHandler())
         address = self.options.get("address")
@@ -493,7 +501,7 @@ class _Start:
                     raise _run_failed(self.run, error) from error
                 return
             dashboard = stack.enter_context(self.cluster).connect()
-            # Ray is imported only here, since finished and small runs do not need it.
+            # Import Ray only here, since finished and small runs do not need it.
             from ray.exceptions import RayError
 
             from summhay_ray.engine.ray.executor import RayExecution
@@ -505,12 +513,15 @@ class _Start:
                 raise cause if isinstance(cause, BadBenchmark) else _run_failed(self.run, error) from error
 
     def _planner(self, at: RunStore) -> MakePlan:
-        """A function that plans the rest of the run as it was in a snapshot."""
+        """Return a function that plans the rest of the run from the state `at`."""
         return functools.partial(plan, self.workload, at.store, self.options.get("budget"), at)
 
     def _record_stop(self, total: int, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
-        """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
-        run stopped."""
+        """Record in the store why the run stopped.
+
+        Returns (the remaining work if the budget stopped the run or else None, the reason if this work cannot be planned). Raises
+        RunFailed if items are left for another reason.
+        """
         run = self.run.at(checked=False)
         n_items = total - int((~run.units(ITEM)["retry"]).sum())
         if not n_items:
@@ -537,7 +548,8 @@ class _Start:
     def _progress_reporter(
         self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
     ) -> Callable[[Snapshot], None]:
-        """A function that turns the ledger's snapshots into `Progress`, for `watch` and for the driver's report in the store."""
+        """Return a function that converts the ledger's snapshots to `Progress`, for `watch` and for the driver's report in the
+        store."""
         items = [item for some in state.sources.values() for item in some]
         done = [item for item in items if item.id in state.finished]
         counted, watch = self.workload.counted, self.options.get("watch")
@@ -568,8 +580,8 @@ class _Start:
 
 
 def _needs_plan(workload: Workload[Any]) -> bool:
-    """Whether calls cost dollars or time. Otherwise a plan, which prepares and counts every item, is about as much work as
-    answering them with local models."""
+    """Return whether calls cost dollars or much time. If not, a plan is not worthwhile: preparing and counting all items is about
+    as much work as answering them with local models."""
     models = workload.models
     return any(
         not known.local or known.price != FREE or isinstance(models.find(name), GeneratingModel)
@@ -578,12 +590,12 @@ def _needs_plan(workload: Workload[Any]) -> bool:
 
 
 def _unknown(n_items: int) -> dict[str, Any]:
-    """The remaining work of a run whose calls and cost are not known."""
+    """Return the remaining work of a run if its calls and cost are unknown."""
     return {"cells": n_items, "calls": None, "usd": None}
 
 
 def _run_failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
-    """The error of a run that cannot continue, with its innermost cause in one line."""
+    """Return the error of a run that cannot continue, with its innermost cause in one line."""
     error = _innermost(error)
     why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -592,7 +604,7 @@ def _run_failed(run: RunStore, error: BaseException, what: str = "") -> RunFaile
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The exception of a worker inside Ray's wrapper."""
+    """Return the exception of a worker from inside Ray's wrappers."""
     seen = {id(error)}
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
         seen.add(id(inner))

@@ -1,8 +1,8 @@
-"""Submits a run as a Ray job to a cluster, or finds the job if it is running already.
+"""Submits a run to a cluster as a Ray job, or finds the job if it is already running.
 
-Everything is checked here before anything is sent. The job is `summhay run` on the cluster, which resumes from the store, so a
-job that died can be submitted again. Keys are not sent: they must be in the nodes' environment or files. A job takes 100 MiB of
-files; if the store is a bucket that this machine can write, large inputs go there instead.
+Everything is checked here before anything is sent. The job is `summhay run` on the cluster, which resumes from the store. So a
+job that died can be submitted again. Keys are not sent: they must be in the nodes' environment or files. A job may contain 100
+MiB of files. If the store is a bucket that this machine can write, large inputs are put there instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from summhay_ray.routes import NoRoute, route_to
 from summhay_ray.store import NoCredentials, Store
 
 STOP_WAIT_S = 25
-"""Seconds that Ray gives a job to stop. Its default of 3 s is too short: a run takes up to 20 s to finish the calls in flight."""
+"""Seconds that Ray gives a job to stop. Ray's default of 3 s is too short: a run needs up to 20 s to finish its calls in
+flight."""
 _HERE = {"127.0.0.1", "::1", "localhost"}
 _TRIES = 5
 
@@ -45,13 +46,13 @@ class JobOrder:
 
     store_uri: str
     budget_usd: float | None = None
-    """Overrides the spec's budget; None: the spec's."""
+    """Overrides the spec's budget; None: keep it."""
     compat: str = "default"
     untrusted: bool = False
-    """Whether the spec is somebody else's. The job runs it with the same restrictions."""
+    """Whether the spec is somebody else's. The job then has the restrictions of `--untrusted`."""
 
     def entrypoint(self) -> str:
-        """The shell command that the job runs in the package's folder; it starts or resumes the run."""
+        """Return the job's shell command. It starts or resumes the run in the package's folder."""
         words = ["python", "-m", "summhay_ray.cli", "run", SPEC, "--address", "auto", "--store", self.store_uri]
         if self.budget_usd is not None:
             words += ["--budget", repr(self.budget_usd)]
@@ -65,7 +66,7 @@ class JobOrder:
 
 
 def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
-    """Send a run to the cluster at `address`, or find it there. Raises UserError, StoreError, before anything is sent."""
+    """Submit a run to the cluster at `address`, or find its job there. Raises UserError or StoreError before anything is sent."""
     if workload.spec.executor == "inline":
         raise UserError("executor: inline runs in one process, but a job runs on a cluster; leave it out, or set executor: ray")
     url = job_url(address)
@@ -74,7 +75,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
     package = pack(workload, workload.by_store() if bucket else {})
     notes = [*notes, *package.notes, *reach(url)]
     client = job_client(url)
-    # Do not put secrets here: Ray's dashboard shows it to everybody.
+    # Do not put secrets here: Ray's dashboard shows the metadata to everybody.
     budget = workload.spec.budget_usd if order.budget_usd is None else order.budget_usd
     metadata = {
         "summhay_run": workload.run_id,
@@ -98,7 +99,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
             )
         if bucket is not None:
             workload.keep_by_store(bucket)
-        # Ray accepts a name only once: the second of two simultaneous submissions finds the job of the first.
+        # Ray accepts each name once, so the second of two simultaneous submissions finds the job of the first one.
         taken = {job.submission_id for job in jobs}
         name = next(name for n in itertools.count(1) if (name := f"{workload.run_id}-{n}") not in taken)
         if _send(client, name, package, order.entrypoint(), metadata):
@@ -107,7 +108,8 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
 
 
 def job_url(address: str) -> str:
-    """The URL of a head's dashboard, which is its job server: http://HOST:8265. Raises UserError for an invalid address."""
+    """Return the URL of a head's dashboard, which is also its job server: http://HOST:8265. Raises UserError for an invalid
+    address."""
     url = (address if "://" in address else f"http://{address}").rstrip("/")
     try:
         parts = urlsplit(url)
@@ -120,9 +122,10 @@ def job_url(address: str) -> str:
 
 
 def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
-    """(The store's URI for the cluster's nodes, the store if it is a bucket that this machine can write (else None), notes.)
+    """Return (the store's URI for the cluster's nodes, the store or None, notes). The store is returned if it is a bucket that
+    this machine can write.
 
-    A bucket is checked here, so that a wrong name is reported before anything is sent. Raises UserError, StoreError.
+    Checks a bucket, so that a wrong name is reported before anything is sent. Raises UserError, StoreError.
     """
     if "://" in uri and not uri.startswith("file://"):
         try:
@@ -143,7 +146,7 @@ def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
 
 
 def _send(client: Any, name: str, package: Package, entrypoint: str, metadata: Mapping[str, str]) -> bool:
-    """Submit the job; returns False if its name is taken."""
+    """Submit the job. Returns False if its name is taken."""
     import summhay_ray
 
     with tempfile.TemporaryDirectory(prefix="summhay-job-") as folder:
@@ -171,32 +174,33 @@ LOST_S = 60.0
 """Seconds without the job server (a broken port forward, a restarting head) after which following a job fails."""
 POLL_S = 1.0
 _EXIT_CODES = range(5)
-"""Exit codes of the command line: 0 (done) to 4 (with failures). Any other code means that the process died."""
+"""Exit codes of the command line, 0 (done) to 4 (with failures). With any other code, the process died."""
 _GUARDED = (401, 403)
 _TOKEN = "the cluster wants a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or the file ~/.ray/auth_token, as on its head"
 
 
 class JobLost(UserError):
-    """The job server stopped answering. The job may still be running, or may be gone with its cluster."""
+    """Raised if the job server stops answering. The job may still be running, or it may be gone with its cluster."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """The end of a job."""
+    """How a job ended."""
 
     status: str
     """Ray's status: SUCCEEDED, FAILED or STOPPED."""
     exit_code: int
-    """The run's exit code (0 done, 2 spec, 3 budget, 4 failures listed); 1 if it was killed, stopped, or never started."""
+    """The run's exit code (0 done, 2 spec, 3 budget, 4 failures listed); 1 if the job was killed, was stopped, or never
+    started."""
     message: str = ""
     """The reason, if the run itself could not report it."""
 
 
 @dataclass(frozen=True)
 class RayJob:
-    """A job that carries out a run."""
+    """A Ray job that executes a run."""
 
     job: str
     """Ray's submission id."""
@@ -205,21 +209,21 @@ class RayJob:
     """URL of the job server."""
     store: str
     attached: bool
-    """True if the job was already running and nothing was submitted."""
+    """True if the job was already running, so that nothing was submitted."""
     notes: tuple[str, ...]
     client: Any = field(repr=False, compare=False)
 
     def look(self) -> str:
-        """The commands that show the run's status and the job's log."""
+        """Return the commands that show the run's status and the job's log."""
         at = f"{self.job} --address {self.address}"
         return f"summhay status {self.run} --store {shlex.quote(self.store)}; its log: ray job logs {at} --follow"
 
     def stop(self) -> str:
-        """The command that stops the job."""
+        """Return the command that stops the job."""
         return f"ray job stop {self.job} --address {self.address}"
 
     def follow(self, tell: Callable[[str], None]) -> JobEnd:
-        """Pass the job's log to `tell` in pieces, from its beginning, until the job ends. Raises JobLost."""
+        """Pass the job's log to `tell` piece by piece, from its beginning, until the job ends. Raises JobLost."""
         import aiohttp
 
         n_passed = 0
@@ -263,7 +267,7 @@ class RayJob:
 
 
 def reach(url: str) -> list[str]:
-    """Check that a usable job server answers at `url`; returns notes about it. Raises UserError."""
+    """Check that a usable job server answers at `url`. Returns notes about it. Raises UserError."""
     where = f"--address {url}"
     mend = "give the URL of the head's dashboard, such as http://HEAD:8265"
     try:
@@ -296,7 +300,7 @@ def reach(url: str) -> list[str]:
 
 
 def _proxies(url: str) -> dict[str, str]:
-    """The proxies for requests to the job server. Raises UserError if the one that the environment names cannot be used."""
+    """Return the proxies for requests to the job server. Raises UserError if the environment names an unusable proxy."""
     try:
         return route_to(url).proxies
     except NoRoute as error:
@@ -304,7 +308,7 @@ def _proxies(url: str) -> dict[str, str]:
 
 
 def job_client(url: str) -> Any:
-    """Ray's client of the job server at `url`. Raises UserError."""
+    """Return Ray's client of the job server at `url`. Raises UserError."""
     from ray.job_submission import JobSubmissionClient
 
     # An empty proxy keeps `requests` from reading the environment.
@@ -314,11 +318,11 @@ def job_client(url: str) -> Any:
         def _do_request(self, *of: Any, **options: Any) -> Any:
             return super()._do_request(*of, **options, proxies=proxies)
 
-    # Ray's loggers set their level when they are imported, so it is set here, after the import.
+    # Ray's loggers set their levels when they are imported, so change the levels after the import.
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("ray."):
             logging.getLogger(name).setLevel(logging.ERROR)
-    # These variables override the address given to Ray.
+    # These variables would override the given address.
     names = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
@@ -330,7 +334,7 @@ def job_client(url: str) -> Any:
 
 @contextlib.contextmanager
 def asking(url: str) -> Iterator[None]:
-    """A context for a request to the job server: errors become UserError."""
+    """Return a context for a request to the job server, in which errors become UserError."""
     from ray.exceptions import AuthenticationError
 
     try:
@@ -342,6 +346,6 @@ def asking(url: str) -> Iterator[None]:
 
 
 def one_line(error: BaseException | str) -> str:
-    """An error or its text in one line of at most 300 characters."""
+    """Return an error's text in one line of at most 300 characters."""
     line = " ".join(str(error).split())[:300]
     return line if line or isinstance(error, str) else type(error).__name__

@@ -1,8 +1,8 @@
 """Selects the sentences of a source that a judge of its summary should read, within a token budget.
 
-After "Less is More for Long Document Summary Evaluation by LLMs" (Wu, Iso et al., EACL 2024). A method (one file each) ranks the
-source's sentences for a given summary; one pass over the ranking fills all budgets. This package uses no Ray, no store and no
-money.
+After "Less is More for Long Document Summary Evaluation by LLMs" (Wu, Iso et al., EACL 2024). A method ranks the source's
+sentences for a given summary; one pass over the ranking fills all budgets. Each kind of method has its own file. This package
+uses no Ray, no store and no money.
 """
 
 from summhay_ray.extract.base import BUDGETS, Compute, Document, Extract, Numbers, WithWeights, named_layers

@@ -1,9 +1,10 @@
 """`bertscore` and `embed`: greedily select sentences that together cover all parts of the summary.
 
-`bertscore` goes by the BERTScore recall of the summary (paper, section 2): the mean, over the summary's tokens, of the greatest
-cosine with any token of the selection. The summary is encoded as a whole, each sentence separately. `release` reproduces three
-traits of the paper's code: special tokens count, padding counts as tokens of similarity 0, and the wrong sentence is taken after
-one was skipped (`by_covering_as_released`). `embed` is not in the paper: a small sentence encoder instead of a large model.
+`bertscore` maximizes the BERTScore recall of the summary (paper, section 2): the mean, over the summary's tokens, of the greatest
+cosine with any token of the selection. The summary is encoded as a whole, and each sentence separately. `release` reproduces
+three traits of the paper's code: special tokens count, padding counts as tokens of similarity 0, and the wrong sentence is taken
+after one was skipped (`by_covering_as_released`). `embed`, which is not in the paper, uses a small sentence encoder instead of a
+large model.
 """
 
 import functools
@@ -21,11 +22,11 @@ _load = functools.cache(load_encoder)
 
 
 class BertScore(WithWeights):
-    """`model`: a folder or hub name; `NAME@LAYERS` reads only the first layers."""
+    """Selects by BERTScore. `model`: a folder or hub name; `NAME@LAYERS` uses only the first layers."""
 
     name: ClassVar[str] = "bertscore"
     own_model: ClassVar[str] = "microsoft/deberta-large-mnli@18"
-    """The paper's model (section 3.2) with the number of layers that BERTScore reads."""
+    """The paper's model (section 3.2), with the number of layers that BERTScore uses."""
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         if not document.sentences or not summary.strip():
@@ -51,7 +52,7 @@ class BertScore(WithWeights):
 
 
 class Embed(WithWeights):
-    """Cosines of the vectors of sentences. `model`: a sentence-transformers folder or hub name."""
+    """Selects by the cosines of sentence vectors. `model`: a sentence-transformers folder or hub name."""
 
     name: ClassVar[str] = "embed"
     own_model: ClassVar[str] = "sentence-transformers/all-MiniLM-L6-v2"
@@ -71,9 +72,11 @@ class Embed(WithWeights):
 
 
 def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:
-    """Yield sentence numbers, the one with the greatest gain first. `similarity`: shape (sentences, parts of the summary). The
-    score of a selection is the mean, over the parts, of the greatest similarity with a selected sentence. Ties go to the first
-    sentence."""
+    """Yield sentence indices, the one with the greatest gain first. `similarity`: shape (sentences, parts of the summary).
+
+    The score of a selection is the mean, over the parts, of the greatest similarity with a selected sentence. Ties go to the
+    first sentence.
+    """
     n_sentences, n_parts = similarity.shape
     if not n_parts:
         yield from range(n_sentences)
@@ -90,9 +93,9 @@ def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:
 def by_covering_as_released(similarity: NDArray[np.float32]) -> Iterator[int]:
     """Like `by_covering`, but with two index mistakes of the paper's code.
 
-    When a candidate does not change the score, its position among the candidates is excluded as if it were a sentence number. The
-    position of the best candidate is then looked up among all remaining sentences, excluded ones too, and so names the wrong
-    sentence. Once the best candidate does not change the score, the remaining sentences follow in source order.
+    If a candidate does not change the score, its position among the candidates is excluded as if it were a sentence index. The
+    position of the best candidate is then looked up among all remaining sentences, including excluded ones, and so gives the
+    wrong sentence. When even the best candidate does not change the score, the remaining sentences follow in source order.
     """
     left = list(range(len(similarity)))
     nearest = np.full(similarity.shape[1], -np.inf, dtype=np.float32)

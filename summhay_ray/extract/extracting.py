@@ -1,6 +1,6 @@
 """Makes the extracts of one source for one summary: one pass over a ranking of its sentences fills all budgets.
 
-`fill` (the default) fills each budget separately: an extract never exceeds its budget and does not depend on the other budgets.
+`fill`, the default, fills each budget separately: an extract never exceeds its budget, and does not depend on the other budgets.
 `walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.
 """
 
@@ -30,13 +30,13 @@ def extract(
     rows: base.Numbers | None = None,
     script: Script = "auto",
 ) -> Mapping[int, base.Extract]:
-    """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`; empty if no sentence fits.
+    """Return budget (cl100k tokens) -> the extract of `source` for a judge of `summary`, which is empty if no sentence fits.
 
     `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. `compat="release"` reproduces
-    the paper's code, in which an extract depends on the other `budgets`, and which reads every source as Latin script.
-    `model`: weights for bertscore, nli or embed in place of their defaults. `rows`: computes or looks up their numbers. Raises
-    UnknownName for an unknown method, NoModel for missing weights, and ValueError for a budget that is not a whole number of at
-    least 1, an unknown compat, or a source or summary that is not a string.
+    the paper's code, in which an extract depends on the other `budgets`, and which reads every source as Latin script. `model`:
+    weights for bertscore, nli or embed in place of their defaults. `rows`: a function that computes or looks up the models'
+    numbers. Raises UnknownName for an unknown method, and NoModel for missing weights. Raises ValueError for a budget that is not
+    a whole number of at least 1, for an unknown compat, and for a source or summary that is not a string.
     """
     extractor = make_extractor(method, model)
     if rows is not None and isinstance(extractor, base.WithWeights):
@@ -68,21 +68,24 @@ def extract_by(
 
 
 def script_of(script: Script, compat: str) -> Script:
-    """The script of a source; the paper's code treats every source as Latin."""
+    """Return the script of a source. The paper's code treats every source as Latin."""
     return "latin" if compat == "release" else script
 
 
 def planned_extract(
     source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, base.Extract]:
-    """Placeholders, for planning, for extracts of a method whose model has not run yet: filled like real ones, with sentences in
-    a random order that depends on method and summary, so that prompts of two methods differ."""
+    """Return placeholder extracts, for planning a method whose model has not run yet.
+
+    They are filled like real ones, with sentences in a random order. The order depends on method and summary, so that prompts of
+    two methods differ.
+    """
     return extract_by(_Shuffled(f"{method}\0{summary}"), source, summary, budgets, compat, script)
 
 
 @dataclass
 class _Shuffled(base.Extractor):
-    """Sentences in a random order. Empty name: specs cannot use it."""
+    """Ranks sentences in a random order. Specs cannot use it, since its name is empty."""
 
     name: ClassVar[str] = ""
     seed: str
@@ -94,14 +97,14 @@ class _Shuffled(base.Extractor):
 
 
 def choose_units(units: Sequence[str], question: str, method: str, tokens: int) -> tuple[int, ...]:
-    """The numbers (from 0, ascending) of the `units`, such as a summary's bullets, that a judge of `question` needs: all if they
-    fit `tokens` tokens, and at least the first of the ranking, whatever its length."""
+    """Return the indices (from 0, ascending) of the `units`, such as a summary's bullets, that a judge of `question` needs. If
+    all fit `tokens` tokens, return all. At least the first unit of the ranking is returned, whatever its length."""
     return _needed(base.Document("\n".join(units), tuple(units)), question, method, tokens)
 
 
 def cut_down(source: str, question: str, method: str, tokens: int) -> str:
-    """The sentences of a source that a judge of `question` needs, joined: at most `tokens` tokens, or the whole source if it
-    fits. If no sentence fits, the first of the ranking is cut at its end."""
+    """Return the joined sentences of a source that a judge of `question` needs: at most `tokens` tokens, or the whole source if
+    it fits. If no sentence fits, the first one of the ranking is cut at its end."""
     document = base.document_of(source)
     text = joined(document, _needed(document, question, method, tokens)).text
     return text if count_tokens(text) <= tokens else first_tokens(text, tokens)
@@ -116,7 +119,7 @@ def _needed(document: base.Document, question: str, method: str, tokens: int) ->
 
 
 def text_of(source: str, index: Sequence[int], script: Script = "auto") -> str:
-    """The text of the extract with the sentences of these numbers."""
+    """Return the text of the extract with the sentences of these indices."""
     return joined(base.document_of(source, script), index).text
 
 
@@ -125,7 +128,8 @@ def n_sentences(source: str, script: Script = "auto") -> int:
 
 
 def make_extractor(method: str, model: Any = None) -> base.Extractor:
-    """The extractor with this name. Raises UnknownName if there is none, ValueError if it takes no model or lacks one."""
+    """Return the extractor with this name. Raise UnknownName if there is none. Raise ValueError if it takes no model or lacks
+    one."""
     return cast(base.Extractor, plugins.make_instance("method", method, _class_of(method), model))
 
 
@@ -136,19 +140,20 @@ def _class_of(method: str) -> Any:
 
 
 def own_model(method: str) -> str:
-    """The default model of a method; empty if it uses none or has no default."""
+    """Return the default model of a method, or an empty string if it uses none or has no default."""
     return str(getattr(_class_of(method), "own_model", ""))
 
 
 def method_identity(method: str) -> str:
-    """The identity of a method in addition to its name: the hash of user code, or of the content of a folder with its default
-    weights. Empty if the name is sufficient."""
+    """Return what identifies a method in addition to its name: the hash of user code, or of the content of a folder with its
+    default weights. It is empty if the name is sufficient."""
     weights = own_model(method)
     return plugins.code_identity(method) or (known_revision(base.named_layers(weights)[0]) if weights else "")
 
 
 def fill(document: base.Document, ranking: Iterable[int], budgets: Sequence[int]) -> Mapping[int, base.Extract]:
-    """Budget -> extract, in source order. Takes each ranked sentence that fits the rest of a budget, until none can fit."""
+    """Return budget -> extract, in source order. It takes each ranked sentence that fits into the rest of a budget, until no more
+    can fit."""
     costs, opening = document.costs, document.opening_costs
     cheapest = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)
     room = {budget: budget for budget in budgets}
@@ -172,9 +177,12 @@ def fill(document: base.Document, ranking: Iterable[int], budgets: Sequence[int]
 def walk(
     document: base.Document, ranking: Iterable[int], budgets: Sequence[int], newline: bool, source_order: bool
 ) -> Mapping[int, base.Extract]:
-    """Budget -> extract as in the paper's code: the first ranked sentence that does not fit closes the smallest open budget, and
-    is then taken. If it exceeds two budgets at once, the second closes at the next sentence, with an extract longer than its
-    budget. `newline`, `source_order`: see `AsReleased`."""
+    """Return budget -> extract as in the paper's code.
+
+    If a ranked sentence does not fit, the code closes the smallest open budget and then adds the sentence. It closes only one
+    budget at a time. So if the sentence exceeds a second budget, too, the extract for that budget becomes too long. `newline`,
+    `source_order`: see `AsReleased`.
+    """
     closed: dict[int, list[int]] = {}
     left, chosen, total = sorted(set(budgets)), list[int](), 0
     for number in ranking:

@@ -1,8 +1,8 @@
 """`nli`: rank sentences by entailment or contradiction with the summary (paper, section 2).
 
 A sentence's score is its greatest probability of entailment or contradiction, over all sentences of the summary as the premise.
-Each sentence is scored separately, so redundancy costs nothing. `default` puts the extract into source order, as the paper says;
-`release` keeps it in the order of the scores, as the paper's code does.
+Each sentence is scored separately, so redundancy has no cost. `default` puts the extract into source order, as the paper
+describes. `release` keeps the order of the scores, as in the paper's code.
 """
 
 import json
@@ -19,14 +19,14 @@ MOST_TOKENS = 2048
 ENTAILMENT: Final = "entailment"
 CLASSES = ("contradiction", ENTAILMENT, "neutral")
 SUPPORTED_LABELS = frozenset({"supported", "support", "attributable", "entailed", "consistent", "label_1"})
-"""Names of the entailment class in models with two classes; `label_1` is an unnamed class, as in MiniCheck."""
+"""Names of the entailment class in models with two classes. `label_1` is an unnamed class, as in MiniCheck."""
 
 Classify = Callable[[Sequence[tuple[str, str]]], Any]
 """(premise, hypothesis) pairs -> probabilities of shape (pairs, 3), in the order of `CLASSES`."""
 
 
 class Nli(WithWeights):
-    """`model`: a folder or hub name of a classifier with the labels of `CLASSES`, or a function (`Classify`)."""
+    """Ranks by a classifier. `model`: a folder or hub name of one with the labels of `CLASSES`, or a function (`Classify`)."""
 
     name: ClassVar[str] = "nli"
     own_model: ClassVar[str] = "cross-encoder/nli-deberta-v3-base"
@@ -37,7 +37,7 @@ class Nli(WithWeights):
         self._classify = model if callable(model) else None
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`. Ties go to the first sentence; in `release` to the last, since its sort is reversed."""
+        """See `Extractor`. Ties go to the first sentence; in `release` they go to the last, since its sort is reversed."""
         premises = document.split(summary)
         if not document.sentences or not premises:
             return iter(range(len(document.sentences)))
@@ -59,7 +59,8 @@ class Nli(WithWeights):
         return iter(order.tolist())
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """The probability that each premise entails its hypothesis (pairs,). Raises NoModel if the model has no such class."""
+        """Return the probability that each premise entails its hypothesis (pairs,). Raise NoModel if the model has no such
+        class."""
 
         def compute(texts: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
             return probabilities(self.model, [tuple(json.loads(text)) for text in texts], batch_tokens, batch_size, (ENTAILMENT,))
@@ -77,7 +78,8 @@ def probabilities(
     batch_size: int | None,
     classes: Sequence[str] = CLASSES,
 ) -> Vectors:
-    """Shape (pairs, classes), in the order of `classes`. Raises NoModel if the model lacks one of these labels."""
+    """Return probabilities of shape (pairs, classes), in the order of `classes`. Raise NoModel if the model lacks one of these
+    labels."""
     model = load_pair_classifier(name, MOST_TOKENS)
     labels = model.labels
     if len(labels) == 2:

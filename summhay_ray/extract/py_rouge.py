@@ -1,8 +1,8 @@
-"""ROUGE-N by the rules of py-rouge 1.1 (D. Antognini), which the paper extracts and scores with.
+"""ROUGE-N by the rules of py-rouge 1.1 (D. Antognini), which the paper uses to extract and to score.
 
-py-rouge follows ROUGE-1.5.5: words are ASCII letters and digits, a table of irregular words comes first, then Porter's original
-stemmer. Google's `rouge_score` differs in all three. `data/README.txt` gives the source of the tables. py-rouge itself is
-unmaintained and needs an old setuptools, so its rules are reimplemented here and tested against its results.
+py-rouge follows ROUGE-1.5.5: words are ASCII letters and digits; a table of irregular words is applied first, then Porter's
+original stemmer. Google's `rouge_score` differs in all three. `data/README.txt` gives the source of the tables. py-rouge itself
+is unmaintained and needs an old setuptools, so its rules are reimplemented here and tested against its results.
 """
 
 import functools
@@ -16,7 +16,7 @@ from summhay_ray.text import Script, is_latin, words_of
 
 _OTHER = re.compile(r"[^A-Za-z0-9]")
 _SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
-"""The words of letters and digits that NLTK's tokenizer splits, except `cannot`, which py-rouge keeps whole."""
+"""The words that NLTK's tokenizer splits. `cannot` is not among them, because py-rouge does not split it."""
 _STEP_2 = """
     ational>ate tional>tion enci>ence anci>ance izer>ize abli>able alli>al entli>ent eli>e ousli>ous ization>ize ation>ate
     ator>ate alism>al iveness>ive fulness>ful ousness>ous aliti>al iviti>ive biliti>ble
@@ -27,15 +27,15 @@ _STEPS = [
     ({ending: new for ending, _, new in (rule.partition(">") for rule in rules.split())}, least)
     for rules, least in ((_STEP_2, 1), (_STEP_3, 1), (_STEP_4, 2))
 ]
-"""Porter's steps 2 to 4, each as (ending -> its replacement, minimum measure of the rest of the word). Only the first ending that
-a word has counts."""
+"""Porter's steps 2 to 4, each as (ending -> replacement, minimum measure of the rest of the word). Only the first ending that a
+word has counts."""
 _LONG = 3
-"""Words of at most this many letters are not stemmed."""
+"""Maximum number of letters of a word that is not stemmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RougeScore:
-    """Clipped n-gram overlap of a text with a reference, each 0..1."""
+    """Clipped n-gram overlap of a text with a reference. Each figure is 0..1."""
 
     precision: float
     recall: float
@@ -43,7 +43,8 @@ class RougeScore:
 
 
 def rouge_n(text: str, reference: str, n: int, stem: bool = True, script: Script = "auto") -> RougeScore:
-    """ROUGE-`n` of a text against one reference; all 0 if either has no n-gram. `script`: see `text.Script`."""
+    """Return the ROUGE-`n` of a text against one reference; all figures are 0 if either has no n-gram. `script`: see
+    `text.Script`."""
     latin = script == "latin" or is_latin(text, reference)
     found, wanted = (ngrams(rouge_words(one, stem, latin), n) for one in (text, reference))
     overlap = sum((found & wanted).values())
@@ -55,8 +56,8 @@ def rouge_n(text: str, reference: str, n: int, stem: bool = True, script: Script
 
 
 def rouge_words(text: str, stem: bool = True, latin: bool = True) -> list[str]:
-    """The words of a text in order, stemmed unless `stem` is false. Not `latin`: the words that ICU finds; py-rouge's rules apply
-    to ASCII words."""
+    """Return the words of a text in order, stemmed unless `stem` is false. If not `latin`, ICU finds the words, and py-rouge's
+    rules apply only to ASCII words."""
     if not latin:
         return [one for word in words_of(text) for one in (rouge_words(word, stem) if word.isascii() else [word])]
     words: list[str] = []
@@ -71,7 +72,7 @@ def ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 @functools.lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    # py-rouge hides `cannot` from the tokenizer this way, and stems the hidden form.
+    # py-rouge hides `cannot` from the tokenizer in this way, and stems the hidden form.
     hidden = word.replace("cannot", "_cannot_")
     if len(hidden) > _LONG:
         hidden = _table().get(hidden) or porter_stem(hidden)
@@ -87,8 +88,11 @@ def _table() -> dict[str, str]:
 
 
 def porter_stem(word: str) -> str:
-    """The stem of a lower-case word by Porter's algorithm as first published (1980). Equal to NLTK's `PorterStemmer` in the mode
-    ORIGINAL_ALGORITHM, whose import takes seconds. Later versions give other stems."""
+    """Return the stem of a lower-case word by Porter's algorithm as first published (1980).
+
+    It equals that of NLTK's `PorterStemmer` in the mode ORIGINAL_ALGORITHM, but importing NLTK takes seconds. Later versions of
+    the algorithm give other stems.
+    """
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
@@ -107,7 +111,7 @@ def porter_stem(word: str) -> str:
 
 
 def _without_participle(word: str) -> str:
-    """Step 1b: the word without `eed`'s d, `ed` or `ing`."""
+    """Apply step 1b: remove the d of `eed`, or `ed` or `ing`."""
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     ending = next((ending for ending in ("ed", "ing") if word.endswith(ending)), "")
@@ -122,7 +126,7 @@ def _without_participle(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """c for each consonant, v for each vowel; y is a vowel after a consonant."""
+    """Return c for each consonant and v for each vowel; y is a vowel after a consonant."""
     shape = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
@@ -131,10 +135,10 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """Porter's m: how often a consonant follows a vowel."""
+    """Return Porter's m: how often a consonant follows a vowel."""
     return _shape(word).count("vc")
 
 
 def _ends_cvc(word: str) -> bool:
-    """Porter's *o: consonant, vowel, consonant, and the last is not w, x or y."""
+    """Whether the word ends as in Porter's *o: consonant, vowel, consonant, where the last is not w, x or y."""
     return _shape(word).endswith("cvc") and word[-1] not in "wxy"

@@ -1,9 +1,9 @@
 """`rouge-1`, `rouge-2`, `rouge-1+2`: greedily select sentences by the ROUGE recall of the summary (paper, section 2).
 
-Each step takes the sentence that gives the selection, in source order, the highest recall of the summary's words, of its bigrams,
-or of both in sum. Ties go to the first sentence. Overlap is clipped, so redundancy does not pay; once no sentence improves the
-recall, the rest follow in source order. Counts are updated from step to step; the paper's code recounts the whole text for each
-candidate.
+Each step adds the sentence with which the selection, in source order, has the highest recall of the summary's words, of its
+bigrams, or of the sum of both. Ties go to the first sentence. Overlap is clipped, so redundant sentences gain nothing. When no
+sentence improves the recall, the rest follow in source order. Counts are updated from step to step, whereas the paper's code
+recounts the whole text for each candidate.
 """
 
 from bisect import bisect_left, insort
@@ -20,7 +20,7 @@ Gram = tuple[str, ...]
 
 
 class Rouge1:
-    """By unigram recall."""
+    """Selects by unigram recall."""
 
     name: ClassVar[str] = "rouge-1"
     orders: ClassVar[tuple[int, ...]] = (1,)
@@ -40,22 +40,22 @@ class Rouge1:
 
 
 class Rouge2(Rouge1):
-    """By bigram recall, including bigrams across sentence boundaries of the selection."""
+    """Selects by bigram recall, including bigrams across sentence boundaries of the selection."""
 
     name: ClassVar[str] = "rouge-2"
     orders: ClassVar[tuple[int, ...]] = (2,)
 
 
 class Rouge12(Rouge1):
-    """By the sum of unigram and bigram recall."""
+    """Selects by the sum of unigram and bigram recall."""
 
     name: ClassVar[str] = "rouge-1+2"
     orders: ClassVar[tuple[int, ...]] = (1, 2)
 
 
 class Overlap:
-    """The clipped overlap of the selection's n-grams (n: 1 or 2) with the summary's, bigrams across sentence boundaries
-    included."""
+    """The clipped overlap of the selection's n-grams (n: 1 or 2) with the summary's, including bigrams across sentence
+    boundaries."""
 
     def __init__(self, words: Sequence[Sequence[str]], summary: Sequence[str], n: int) -> None:
         self._n, self._words = n, words
@@ -70,18 +70,18 @@ class Overlap:
                 where.setdefault(gram, []).append((number, n))
         self._where = {gram: np.array(found).T for gram, found in where.items()}
         self.gains = np.array([self.gain(counts) for counts in self.grams], dtype=np.int64)
-        """Each sentence's own gain, without bigrams across sentence boundaries."""
+        """The gain of each sentence, without bigrams across sentence boundaries."""
         self._taken: list[int] = []
-        """The selected sentences with words, sorted; a sentence without words is not a neighbour."""
+        """The selected sentences with words, sorted. A sentence without words is not a neighbour."""
         self._touching: set[int] = set()
         """Sentences that would make or break a bigram of the summary at their ends."""
 
     def gain(self, more: Mapping[Gram, int]) -> int:
-        """The increase of the overlap by these n-gram counts (some may be negative)."""
+        """Return the increase of the overlap by these n-gram counts, which may be negative."""
         return sum(max(self.room[gram], 0) - max(self.room[gram] - n, 0) for gram, n in more.items())
 
     def recalls(self) -> NDArray[np.float64]:
-        """The recall of the selection with each sentence added, shape (sentences,); 0 if the summary has no n-gram."""
+        """Return the recall of the selection after adding each sentence, shape (sentences,); 0 if the summary has no n-gram."""
         gains = self.gains.copy()
         for number in self._touching:
             gains[number] = self.gain(self.change(number))
@@ -107,7 +107,7 @@ class Overlap:
                 (self._touching.add if self._joints(other) else self._touching.discard)(other)
 
     def change(self, number: int) -> Mapping[Gram, int]:
-        """n-gram of the summary -> how many more, or fewer, the selection has after taking a sentence."""
+        """Return n-gram of the summary -> how many more (or fewer) the selection has after adding a sentence."""
         if self._n == 1 or not self._words[number]:
             return self.grams[number]
         change = dict(self.grams[number])
@@ -116,7 +116,7 @@ class Overlap:
         return change
 
     def _joints(self, number: int) -> list[tuple[Gram, int]]:
-        """The bigrams of the summary that a sentence would make (1) and break (-1) at its ends."""
+        """Return the bigrams of the summary that a sentence would make (1) and break (-1) at its ends."""
         words, (before, after) = self._words, self._neighbours(number)
         first, last = words[number][0], words[number][-1]
         found: list[tuple[Gram, int]] = []

@@ -1,9 +1,9 @@
 """`lead` and `support`: extractors that run no model.
 
-`lead` takes the source's first sentences (paper, section 2). `support`, not in the paper, gives every sentence of the summary its
-best source sentence before any gets a second. It is for judges of faithfulness: a statement whose source is not in the extract
-looks unfaithful. Methods that maximize joint recall may spend the budget on a few statements; here all take turns. The neighbours
-of the best sources follow, because pronouns refer to them.
+`lead` takes the source's first sentences (paper, section 2). `support`, which is not in the paper, takes the best source sentence
+of every sentence of the summary before it takes a second one for any. It is for judges of faithfulness, to whom a statement looks
+unfaithful if its source is not in the extract. Methods that maximize joint recall may spend the budget on a few statements; here,
+all statements take turns. The neighbours of the best sources follow, because pronouns refer to them.
 """
 
 import math
@@ -15,7 +15,8 @@ from summhay_ray.extract.base import AsReleased, Document
 
 
 class Lead:
-    """Sentences in source order, whatever the summary says. It takes whole sentences; the paper takes the first tokens."""
+    """Takes sentences in source order, whatever the summary. It takes whole sentences, whereas the paper takes the first
+    tokens."""
 
     name: ClassVar[str] = "lead"
     takes_model: ClassVar[bool] = False
@@ -26,7 +27,7 @@ class Lead:
 
 
 class Support:
-    """In rounds: the best remaining source of each summary sentence, then the neighbours of these sources."""
+    """Works in rounds: takes the best remaining source of each summary sentence, then the neighbours of these sources."""
 
     name: ClassVar[str] = "support"
     takes_model: ClassVar[bool] = False
@@ -54,8 +55,11 @@ class Support:
 
 
 def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list[int]:
-    """The numbers of the source sentences that share a word with a summary sentence, best last (the first one among equals): by
-    the sum of the idf of the shared words, plus the idf of both words of each shared bigram."""
+    """Return the indices of the source sentences that share a word with a summary sentence, best last (the first one among
+    equals).
+
+    The score is the sum of the idf of the shared words, plus the idf of both words of each shared bigram.
+    """
     spread = Counter(word for source in sources for word in set(source))
     weights = {word: math.log(1 + len(sources) / spread[word]) for word in set(wanted) if word in spread}
     pairs = set(zip(wanted, wanted[1:], strict=False))
@@ -63,6 +67,6 @@ def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list
     for source in sources:
         shared = [weights[word] for word in set(source) if word in weights]
         shared += [weights[word] for pair in pairs & set(zip(source, source[1:], strict=False)) for word in pair]
-        # Sets iterate in a different order in every process; fsum does not depend on the order.
+        # Sets iterate in a different order in every process. fsum does not depend on the order.
         scores.append(math.fsum(shared))
     return sorted((number for number, score in enumerate(scores) if score), key=lambda number: (scores[number], -number))

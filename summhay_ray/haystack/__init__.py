@@ -1,4 +1,4 @@
-"""Reads haystacks from the released JSON, and exports runs as such."""
+"""Reads haystacks from the released JSON, and exports runs in this format."""
 
 from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run

@@ -21,13 +21,12 @@ _ABSENT = object()
 
 
 class InvalidHaystack(UserError):
-    """A file that is not a haystack. The message gives, in one line, the file, the path in it, and the expected and found
-    values."""
+    """A file is not a haystack. The message gives, in one line, the file, the path in it, and the expected and found values."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flaw:
-    """A placeholder for an invalid value in the parsed JSON; its path is known when all is parsed."""
+    """A placeholder for an invalid value in the parsed JSON. Its path is known only after parsing."""
 
     expected: str
     found: str
@@ -35,14 +34,14 @@ class _Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of a parsed file, and its path. The methods raise InvalidHaystack unless the value has the required type."""
+    """A value of a parsed file, and its path. Methods raise InvalidHaystack if the value does not have the required type."""
 
     file: str
     path: str
     value: Any
 
     def refuse(self, expected: str, found: str = "") -> InvalidHaystack:
-        """The error for this value. `found`: by default, a description of the value."""
+        """Return the error for this value. `found` defaults to a description of the value."""
         line = f"{self.file}: {self.path or 'the file'}: expected {expected}, found {found or described(self.value)}"
         return InvalidHaystack(printable(line))
 
@@ -55,7 +54,7 @@ class Node:
         return node
 
     def optional(self, key: str) -> Node | None:
-        """The value under `key`; None if it is absent or null."""
+        """Return the value under `key`, or None if it is absent or null."""
         return self.entry(key) if self.fields().get(key) is not None else None
 
     def fields(self) -> dict[str, Any]:
@@ -67,7 +66,7 @@ class Node:
         return [self.entry(key) for key in self.fields()]
 
     def items(self, what: str = "a list", least: int = 0) -> list[Node]:
-        """The items of a list with at least `least` items. `what`: the list's name in the error."""
+        """Return the items of a list with at least `least` items. `what`: the list's name in the error."""
         if not isinstance(self.value, list) or len(self.value) < least:
             raise self.refuse(what)
         return [Node(self.file, f"{self.path}[{place}]", item) for place, item in enumerate(self.value)]
@@ -83,7 +82,7 @@ class Node:
         return self.value
 
     def number(self) -> float:
-        """A number; true and false are not numbers."""
+        """Return a number; true and false are not numbers."""
         try:
             if isinstance(self.value, int | float) and not isinstance(self.value, bool):
                 return float(self.value)
@@ -93,9 +92,11 @@ class Node:
 
 
 def parse(source: bytes | str, file: str) -> Any:
-    """Parse the JSON of a file; `source`: its content, as text or UTF-8. Raises InvalidHaystack. Stricter than Python's reader:
-    no NaN, Infinity, duplicate keys, lone surrogates (which no table can store), numbers that overflow, or more than MAX_DEPTH
-    levels."""
+    """Parse the JSON of a file. `source`: its content, as text or UTF-8. Raise InvalidHaystack for invalid JSON.
+
+    It is stricter than Python's reader. It rejects NaN, Infinity, duplicate keys, lone surrogates (which no table can store),
+    numbers that overflow, and more than MAX_DEPTH levels.
+    """
     root = Node(file, "", None)
     try:
         text = source.decode("utf-8") if isinstance(source, bytes) else source
@@ -118,7 +119,7 @@ def parse(source: bytes | str, file: str) -> Any:
 
 
 def described(value: Any) -> str:
-    """A short description of a value, on one line."""
+    """Describe a value briefly, on one line."""
     if isinstance(value, dict):
         return "an object" if value else "an empty object"
     if isinstance(value, list):
@@ -130,7 +131,7 @@ def described(value: Any) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _step(key: str) -> str:
-    """The part of a path that leads to a field of an object."""
+    """Return the part of a path that leads to a field of an object."""
     return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{described(key)}]"
 
 
@@ -156,7 +157,8 @@ def _int(digits: str) -> int | _Flaw:
 
 
 def _find_flaw(value: Any, depth: int = 0) -> tuple[str, _Flaw] | None:
-    """The first _Flaw, lone surrogate or too deep nesting in a value, with its path from there; None if there is none."""
+    """Return the first _Flaw, lone surrogate or too deep nesting in a value, with its path in the value; None if there is
+    none."""
     if isinstance(value, str):
         surrogate = None if value.isascii() else _SURROGATE.search(value)
         return ("", _Flaw("whole characters", f"the lone surrogate \\u{ord(surrogate[0]):04x}")) if surrogate else None

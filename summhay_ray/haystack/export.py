@@ -1,4 +1,4 @@
-"""Exports a run as released JSON."""
+"""Exports a run in the released JSON format."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,11 @@ def export_run(
     rankings: Iterable[Ranking],
     judge: str = "",
 ) -> dict[str, Any]:
-    """The haystack `raw` with the summaries, judgments and retriever scores of a run instead of its own. The format holds only
-    one judge: `judge`, or the only one. Repeats after the first have the suffix `#N` in their key. Raises ValueError for several
-    judges without a name, and for two summaries or retrievers of the same key."""
+    """Return the haystack `raw` with the summaries, judgments and retriever scores of a run in place of its own.
+
+    The format has room for only one judge: `judge`, or the run's only one. Repeats after the first get the suffix `#N` in their
+    key. Raises ValueError if there are several judges and none is named, and for two summaries or retrievers with the same key.
+    """
     identity = haystack_id_of(raw)
     by_subtopic: dict[str, list[Summary]] = {}
     for summary in summaries:
@@ -38,7 +40,7 @@ def export_run(
 
 
 def _by_cell(judgments: list[Judgment], judge: str) -> dict[str, list[Judgment]]:
-    """cell_id -> the judgments of `judge`, or of the only judge."""
+    """Return cell_id -> the judgments of `judge`, or of the only judge."""
     judges = sorted({judgment.judge for judgment in judgments})
     if not judge and len(judges) > 1:
         raise ValueError(f"the released format has room for one judge; name one of {', '.join(judges)}")
@@ -50,7 +52,7 @@ def _by_cell(judgments: list[Judgment], judge: str) -> dict[str, list[Judgment]]
 
 
 def _answers(subtopic: Mapping[str, Any], written: list[Summary], judged: Mapping[str, list[Judgment]]) -> dict[str, Any]:
-    """The `summaries` and `eval_summaries` of a subtopic; a summary's judgments are in the order of the insights."""
+    """Return the `summaries` and `eval_summaries` of a subtopic. The judgments of a summary are in the order of the insights."""
     order = {insight["insight_id"]: place for place, insight in enumerate(subtopic["insights"])}
     summaries: dict[str, list[str]] = {}
     evaluated: dict[str, list[dict[str, Any]]] = {}
@@ -73,8 +75,8 @@ def _answers(subtopic: Mapping[str, Any], written: list[Summary], judged: Mappin
 
 
 def _scores(written: list[Summary], rankings: list[Ranking]) -> dict[str, dict[str, float]]:
-    """Retriever -> document_id -> score, in document order; empty for a retriever that ranked nothing (`none`). Every retriever
-    of a summary is included, since readers split a system's key by these names."""
+    """Return retriever -> document_id -> score, in document order. A retriever that ranked nothing (`none`) has no scores. Every
+    retriever of a summary is included, since readers need the names to split a system's key."""
     names = {summary.retriever for summary in written if summary.retriever != "full"} | {
         ranking.retriever for ranking in rankings
     }

@@ -1,7 +1,7 @@
-"""Whether a haystack can show which system is better: its health, in plain sentences.
+"""The health of a haystack: whether it can show which system is better, in plain sentences.
 
-`topic_metadata.mine` of a mined haystack records people's work on it: `review` (their decisions) and `check` (pairs of an insight
-and a document that they confirmed or not). The haystack's id excludes both, so a run remains valid for it.
+`topic_metadata.mine` of a mined haystack records people's work: `review` has their decisions, and `check` the pairs of an insight
+and a document that they checked. The haystack's id excludes both, so existing runs remain valid.
 """
 
 import re
@@ -10,20 +10,23 @@ from dataclasses import dataclass
 from typing import Any
 
 FEWEST_QUERIES = 6
-"""With fewer queries no winner is named."""
+"""Minimum number of queries for naming a winner."""
 LEAST_GOLD = 0.75
-"""If a smaller share of the pairs that people checked is right, no winner is named."""
+"""Minimum share of right pairs, among those that people checked, for naming a winner."""
 FEWEST_PAIRS = 10
-"""Fewer checked pairs than this say nothing about the others."""
+"""Minimum number of checked pairs for an estimate of the share of right pairs."""
 LEAST_ORACLE = 0.1
-"""If no system with only the gold documents reaches this joint score, no winner is named."""
+"""Minimum joint score of the best system with only the gold documents, for naming a winner."""
 MOST_METADATA, SOME_METADATA = 1 / 3, 0.1
-"""Share of insights that look like metadata: from the first on, no winner is named; from the second on, a sentence reports it."""
+"""Shares of insights that look like metadata. From the first share on, no winner is named; from the second on, a sentence reports
+it."""
 FEWEST_DOCUMENTS = 2.5
-"""If an insight has fewer documents than this on average, a sentence reports it."""
+"""If the mean number of documents per insight is lower, a sentence reports it."""
 LEAST_AGREEMENT = 0.8
-"""If a free judge agrees with people on a smaller share of the checked pairs, a sentence advises another judge."""
+"""Minimum agreement of a free judge with people on the checked pairs. If it is lower, a sentence advises another judge."""
 FREE_JUDGE = "offline/judge"
+_SHOWN = 3
+"""Maximum number of haystacks in a list."""
 
 _MARKS = re.compile(
     r"^\s*(?:[#>|]|```|---)"  # headings, quotations, tables, fences
@@ -38,10 +41,10 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def looks_like_metadata(text: str) -> bool:
-    """True if an insight seems not to be a statement: a field, a row of a table, a heading, a list of names or of initials."""
+    """Whether an insight does not look like a statement: a field, a row of a table, a heading, a list of names or of initials."""
     words = _WORD.findall(text)
     if any(word.lower() == word.upper() for word in words):
-        # A script without capitals, where words have no spaces between them.
+        # In a script without capitals, words may have no spaces between them.
         return bool(_MARKS.search(text))
     lower = [word for word in words if word.islower() and len(word) > 1]
     return bool(_MARKS.search(text)) or len(lower) < max(2, len(words) / 4)
@@ -49,7 +52,7 @@ def looks_like_metadata(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HaystackFacts:
-    """Facts about a mined haystack, which a run stores."""
+    """What is known about a mined haystack. A run stores it."""
 
     run: str
     """The run that mined it."""
@@ -57,14 +60,14 @@ class HaystackFacts:
     like_metadata: int
     """Number of insights that look like metadata."""
     example: str
-    """An example of them."""
+    """One of these insights."""
     seen: int
-    """Number of insights that people decided about."""
+    """Number of insights about which people decided."""
     checked: int = 0
     """Number of pairs of an insight and a document that people checked."""
     right: int = 0
     low: float | None = None
-    """The ends of the 95 % interval (Wilson's) of the share that is right."""
+    """Lower and upper end of the 95 % interval (Wilson's) of the share of right pairs."""
     high: float | None = None
     judged: int = 0
     """Number of these pairs that the free judge judged, too."""
@@ -74,7 +77,8 @@ class HaystackFacts:
 
 
 def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
-    """The facts of a haystack's JSON; None if it was not mined: its insights were then written into its documents."""
+    """Return the facts of a haystack's JSON; None if it was not mined, since then its documents were written from its
+    insights."""
     metadata = raw.get("topic_metadata")
     made = metadata.get("mine") if isinstance(metadata, dict) else None
     if not isinstance(made, dict):
@@ -96,16 +100,16 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Limits of confidence in a run's results, one sentence each.
+    """Reasons to doubt a run's results, one sentence each.
 
-    A haystack that was not mined was made from its insights, so only its number of queries limits confidence.
+    A haystack that was not mined was written from its insights, so only a low number of queries is a reason.
     """
 
     doubts: tuple[str, ...]
     limits: tuple[str, ...]
-    """The limits that rule out naming a winner."""
+    """The reasons for which no winner is named."""
     caveats: tuple[str, ...] = ()
-    """What limits the confidence in a winner, in a few words each."""
+    """Reasons to be less confident in a winner, in a few words each."""
 
     def lines(self) -> list[str]:
         return [*self.limits, *self.doubts]
@@ -117,12 +121,13 @@ def health(
     oracle: float | None = None,
     judge: str = "",
 ) -> Health:
-    """The health of haystacks (name, facts) as a basis for a decision. `oracle`: the best joint score (0 to 1) with only the gold
-    documents, by `judge`, if known."""
+    """Assess whether haystacks (name, facts) are a sound basis for a decision. `oracle`: the best joint score (0 to 1) with only
+    the gold documents, by `judge`, if known."""
     doubts: list[str] = []
     limits: list[str] = []
     unchecked = [name for name, facts in haystacks if facts and facts.checked < FEWEST_PAIRS]
-    caveats = [f"the gold documents of {name}, of which people have checked fewer than {FEWEST_PAIRS}" for name in unchecked]
+    fewer = f"of which people have checked fewer than {FEWEST_PAIRS}{' each' if len(unchecked) > 1 else ''}"
+    caveats = [f"the gold documents of {_listed(unchecked)}, {fewer}"] if unchecked else []
     if n_queries < FEWEST_QUERIES:
         queries = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
         limits.append(f"{queries} too few: with fewer than {FEWEST_QUERIES} no winner is named; ask more, or add haystacks")
@@ -154,18 +159,26 @@ def health(
         elif facts.seen:
             what = f"{name}: people decided about {facts.seen} of {facts.insights} insights, and nobody has checked its pairs"
             doubts.append(f"{what}: summhay mine {name}.json --check 20 takes a minute")
-        else:
-            mend = f"summhay mine {name}.json --check 20 takes a minute"
-            doubts.append(f"{name}: nobody has looked at this haystack, whose gold is by words alone or by a model; {mend}")
         if judge == FREE_JUDGE and facts.judged >= FEWEST_PAIRS:
             agreed = f"{name}: {judge} agrees with the person on {facts.agreed} of {facts.judged} checked pairs"
             few = facts.agreed < LEAST_AGREEMENT * facts.judged
             doubts.append(f"{agreed}{'; a model as judge, or labels (summhay label), would tell more' if few else ''}")
+    unseen = [name for name, facts in haystacks if facts and not facts.checked and not facts.seen]
+    if unseen:
+        these = "this haystack" if len(unseen) == 1 else f"these {len(unseen)} haystacks"
+        mend = f"summhay mine {unseen[0]}.json --check 20 takes a minute"
+        doubts.append(f"{_listed(unseen)}: nobody has looked at {these}, whose gold is by words alone or by a model; {mend}")
     return Health(tuple(doubts), tuple(limits), tuple(caveats))
 
 
+def _listed(names: Sequence[str]) -> str:
+    """Some names, and the number of further ones."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
 def few_documents(n_insights: int, n_pairs: int) -> str:
-    """A sentence if the insights have too few documents each to tell systems' citations apart; else empty."""
+    """Return a sentence if the insights have too few documents to distinguish systems' citations; else an empty string."""
     if not 0 < n_pairs < FEWEST_DOCUMENTS * n_insights:
         return ""
     mean = f"{n_insights} insights have {n_pairs / n_insights:.1f} documents each on average"

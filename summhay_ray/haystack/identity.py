@@ -1,4 +1,4 @@
-"""The identity of what a released file holds: ids of haystacks and cells, hashed from their content, and keys of systems.
+"""Ids of haystacks and cells, hashed from their content, and keys of systems.
 
 A key of a system combines retriever, ordering and model.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 PREFIX = "summary_subtopic_"
 RELEASED_RETRIEVERS = ("random", "keywords", "vector", "dwzhu/e5-base-4k", "rerank3", "oracle")
-"""The release's retrievers, recognized even if a file has no scores of them (paper, section 5.1)."""
+"""The release's retrievers. They are recognized even if a file has no scores of theirs (paper, section 5.1)."""
 
 _ORDERINGS = {"top": "sort", "bottom": "rev-sort"}
 _NAMES = {word: ordering for ordering, word in _ORDERINGS.items()}
@@ -32,10 +32,11 @@ class System:
 
 
 def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> System:
-    """The system named by a key of a released file's `summaries`, with or without the prefix.
+    """Parse a key of a released file's `summaries`, with or without the prefix, into a system.
 
-    `fl-ctxt-ORDERING_MODEL`: the whole haystack, sorted. `RETRIEVER_MODEL`: the longest of `retrievers` that matches. Anything
-    else: a model that saw the whole haystack in its own order. The suffix `#N` marks the N-th repeat; the release has none.
+    `fl-ctxt-ORDERING_MODEL` means the whole haystack, sorted. `RETRIEVER_MODEL` means the longest of `retrievers` that matches.
+    Any other key is the name of a model that saw the whole haystack in its original order. The suffix `#N` marks the N-th repeat;
+    the release has none.
     """
     name, repeat = key.removeprefix(PREFIX), 0
     if numbered := _REPEAT.fullmatch(name):
@@ -50,7 +51,8 @@ def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> S
 
 
 def system_key(retriever: str, ordering: str, model: str) -> str:
-    """The release's key, without the prefix, of a system in a spec; `released/` and `replay/` are removed from its names."""
+    """Return the release's key of a system in a spec, without the prefix. `released/` and `replay/` are removed from its
+    names."""
     retriever, model = retriever.removeprefix("released/"), model.removeprefix("replay/")
     if retriever != "full":
         return f"{retriever}_{model}"
@@ -58,24 +60,24 @@ def system_key(retriever: str, ordering: str, model: str) -> str:
 
 
 _BY_PERSON = ("synthesis", "audit", "by_person")
-"""The field of `topic_metadata` with the figures of a person's labels."""
+"""The field of `topic_metadata` with the figures from a person's labels."""
 
 
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
-    """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII), without
-    people's findings and the cost, since providers may discount the same answers."""
+    """Return the first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII).
+    People's labels and reviews are left out. So is the cost, since providers may discount the same answers."""
     for path in (_BY_PERSON, ("synthesis", "usd_micros"), ("mine", "review"), ("mine", "check")):
         raw = _without(raw, ("topic_metadata", *path))
     return _sha256(raw)[:16]
 
 
 def remove_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A released file without the figures of a person's labels."""
+    """Return a released file without the figures from a person's labels."""
     return _without(raw, ("topic_metadata", *_BY_PERSON))
 
 
 def imported_cell_id(haystack_id: str, subtopic_id: str, retriever: str, ordering: str, model: str, repeat: int) -> str:
-    """The id of a cell of an imported file: the first 32 hex digits of the sha256 of its query and its system."""
+    """Return the id of a cell of an imported file: the first 32 hex digits of the sha256 of its query and its system."""
     return _sha256(
         {
             "haystack_id": haystack_id,

@@ -1,4 +1,4 @@
-"""Reads the summaries and judgments of a released file as rows."""
+"""Converts the summaries and judgments of a released file to rows."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,14 +10,14 @@ from summhay_ray.haystack.released import ReleasedFile
 from summhay_ray.records import Failure, Judgment, Summary
 
 RELEASED_JUDGE = "released"
-"""The judge of imported judgments; the files do not name it."""
+"""The judge of imported judgments. The files do not name the judge."""
 
 _COVERAGE = {"fully_covered": "FULL_COVERAGE", "partially_covered": "PARTIAL_COVERAGE", "not_covered": "NO_COVERAGE"}
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedRows:
-    """The rows of one file. Each judgment of a summary that the file lacks is a failure."""
+    """The rows of one file. If the file judges a summary that it does not contain, each judgment of it is a failure."""
 
     summaries: tuple[Summary, ...]
     judgments: tuple[Judgment, ...]
@@ -25,8 +25,11 @@ class ImportedRows:
 
 
 def imported_rows(released: ReleasedFile) -> ImportedRows:
-    """One row per summary and one per judgment, in the file's order. Labels in the annotators' form (fully_covered; candidate_id,
-    which counts lines from 0; no_selection) are converted to the judges' (FULL_COVERAGE; bullet_id, from 1; NA)."""
+    """Return one row per summary and one per judgment, in the file's order.
+
+    Labels in the annotators' form (fully_covered; candidate_id, which counts lines from 0; no_selection) are converted to the
+    judges' form (FULL_COVERAGE; bullet_id, from 1; NA).
+    """
     rows: list[Summary | Judgment | Failure] = []
     for subtopic in released.raw["subtopics"]:
         summaries = subtopic.get("summaries") or {}
@@ -84,7 +87,7 @@ def _rows_of_cell(
 
 
 def _bullet_id(judged: Mapping[str, Any]) -> str:
-    """The bullet that a judgment names, as JSON; empty if the judgment has no such field."""
+    """Return the bullet that a judgment names, as JSON, or an empty string if the judgment has no such field."""
     if "bullet_id" in judged:
         return json.dumps(judged["bullet_id"])
     if "candidate_id" not in judged:

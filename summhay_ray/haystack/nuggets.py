@@ -1,8 +1,8 @@
 """Reads nuggets in the formats of TREC RAG, ARGUE and RAGTIME as a haystack in the released format.
 
-A query is a subtopic, a nugget or an answer is an insight. `nuggets` is a list of statements with their importance. `nugget_bank`
-has questions with answers, or claims, each with its importance and the documents that support it (`references`). A file holds one
-query, a list of queries, or a query per line.
+A query becomes a subtopic; a nugget or an answer becomes an insight. `nuggets` is a list of statements with their importance.
+`nugget_bank` has claims, or questions with answers, each with its importance and its supporting documents (`references`). A file
+has one query, a list of queries, or one query per line.
 """
 
 import json
@@ -14,16 +14,16 @@ from typing import Any
 from summhay_ray.haystack.check import Node, parse
 
 NUGGETS = "nuggets"
-"""The field that marks a haystack's source as read from nuggets: it may have no documents."""
+"""The field that marks a haystack's source as read from nuggets. Such a source may have no documents."""
 UNREAD = "unread"
-"""The field of such a source that lists unreadable documents, a line for each."""
+"""The field of such a source that lists unreadable documents, one line for each."""
 _BANK = "nugget_bank"
 _QUERY_IDS = ("qid", "query_id", "topic_id", "narrative_id", "request_id")
 _QUERIES = ("query", "title_query", "text", "title", "narrative")
 
 
 def holds_nuggets(source: bytes | str) -> bool:
-    """Whether the first query of a file has nuggets. A file that is damaged near its end may have some, too."""
+    """Whether the first query of a file has nuggets. The file may be damaged after it."""
     text = source if isinstance(source, str) else source.decode("utf-8-sig", "replace")
     if f'"{NUGGETS}"' not in text and f'"{_BANK}"' not in text:
         return False
@@ -36,10 +36,10 @@ def holds_nuggets(source: bytes | str) -> bool:
 
 
 def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The nuggets in `source`, JSON or JSON lines, as the JSON of a released haystack. Raises InvalidHaystack.
+    """Convert the nuggets in `source`, JSON or JSON lines, to the JSON of a released haystack. Raise InvalidHaystack.
 
-    `documents`: (id, text) of the documents that references name by id, if unique without a file's ending, or a line's file name
-    (`FILE#ID`). References to others are left out.
+    `documents`: (id, text) of the documents that references may name, by id, by id without a file extension if it is unique, or
+    by a line's file name (`FILE#ID`). Other references are left out.
     """
     forms = [{name, name.rpartition(".")[0], name.rpartition("#")[2]} for name, _ in documents]
     uses = Counter(form for own in forms for form in own)
@@ -67,7 +67,7 @@ def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]])
 
 
 def _queries(source: bytes, file: str) -> list[Node]:
-    """The queries of a file: one per line if the first line is a whole object."""
+    """Return the queries of a file, one per line if the first line is a whole object."""
     lines = [(f"{file} line {n}", line) for n, line in enumerate(source.split(b"\n"), start=1) if line.strip()]
     try:
         by_line = bool(lines) and isinstance(json.loads(lines[0][1]), dict)
@@ -84,7 +84,7 @@ def _text_of(node: Node) -> str:
 
 
 def _insights(node: Node) -> Iterator[tuple[str, str, list[str]]]:
-    """(statement, importance, ids of its documents) of each nugget of a query."""
+    """Yield (statement, importance, ids of its documents) for each nugget of a query."""
     bank = node.optional(_BANK)
     if bank is None:
         for nugget in node.entry(NUGGETS).items("a list of nuggets"):
@@ -109,7 +109,7 @@ def _insights(node: Node) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _marks(node: Node) -> tuple[str, list[str]]:
-    """The importance of a nugget, question or answer (empty without one), and the ids of its documents."""
+    """Return the importance of a nugget, question or answer (empty if it has none), and the ids of its documents."""
     if not isinstance(node.value, dict):
         return "", []
     importance, listed = node.optional("importance"), node.optional("references")
@@ -118,7 +118,7 @@ def _marks(node: Node) -> tuple[str, list[str]]:
 
 
 def _entries(node: Node) -> tuple[list[str], list[Node]]:
-    """The keys and values of an object; of a list, its items with empty keys."""
+    """Return the keys and values of an object. For a list, return its items with empty keys."""
     values = node.entries() if isinstance(node.value, dict) else node.items("a list or an object")
     return list(node.value) if isinstance(node.value, dict) else [""] * len(values), values
 

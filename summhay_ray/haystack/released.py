@@ -1,8 +1,8 @@
 """Reads and validates a released SummHay file.
 
 The format is that of the paper's published data: a topic, its subtopics (query, insights, retriever scores, summaries and
-judgments by system) and its documents with the insights that each contains. Other fields are kept in `ReleasedFile.raw` and not
-checked.
+judgments by system) and its documents with the insights that each contains. Other fields are kept in `ReleasedFile.raw`
+unchecked.
 """
 
 import json
@@ -19,8 +19,8 @@ from summhay_ray.haystack.nuggets import NUGGETS, UNREAD, holds_nuggets
 from summhay_ray.records import NUGGET_WEIGHTS, Document, Haystack, Insight, Subtopic
 
 _SAMPLES = resources.files("summhay_ray.haystack").joinpath("sample")
-"""The two haystacks that come with this package: `conversation` and `news`, the paper's domains (section 3.1)."""
-# Names under which an insight or a subtopic may list its gold documents.
+"""The two sample haystacks in this package, `conversation` and `news`, named after the paper's domains (section 3.1)."""
+# Fields in which an insight or a subtopic may list its gold documents.
 GOLD_FIELDS = tuple(
     f"{prefix}{noun}" for prefix in ("", "gold_", "reference_") for noun in ("documents", "document_ids", "docs", "doc_ids")
 )
@@ -28,7 +28,7 @@ GOLD_FIELDS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ReleasedFile:
-    """A released file as a haystack, with its unchanged JSON and its oddities, one line each."""
+    """A released file as a haystack, with its unchanged JSON, and warnings of one line each."""
 
     haystack: Haystack
     raw: dict[str, Any] = field(repr=False)
@@ -42,8 +42,11 @@ class ReleasedFile:
 
 
 def read_released(source: bytes | str, file: str) -> ReleasedFile:
-    """Read the haystack in `source`, the content of `file`. Raises InvalidHaystack, also for missing gold documents
-    (GOLD_FIELDS). Retriever scores may name missing documents, as they do in released files."""
+    """Read the haystack in `source`, the content of `file`. Raise InvalidHaystack for invalid content, and for gold documents
+    (GOLD_FIELDS) that do not exist.
+
+    Retriever scores may name documents that do not exist, as in released files.
+    """
     try:
         return released_from(parse(source, file), file)
     except InvalidHaystack:
@@ -64,12 +67,12 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
     insights = _insights(subtopic_nodes, subtopics)
     documents = _documents(document_nodes, identity, {insight.insight_id for insight in insights})
     topic_id = root.optional("topic_id")
-    # Names, objects with a name, or one string.
+    # The participants may be names, objects with a name, or one string.
     people = (metadata.fields().get("participants") if metadata else None) or []
     people = people if isinstance(people, list | dict) else [people]
     named = [one.get("name", one) if isinstance(one, dict) else one for one in people]
     participants = tuple(one if isinstance(one, str) else json.dumps(one) for one in named)
-    # The stated domain; else by what only conversations or only news have.
+    # The stated domain or, if it is missing, the one whose special fields the file has.
     stated = metadata.optional("domain") if metadata else None
     about = filter(None, (node.optional("document_metadata") for node in document_nodes))
     has_sources = any(isinstance(node.value, dict) and "article_source" in node.value for node in about)
@@ -162,7 +165,7 @@ def _documents(nodes: list[Node], identity: str, insight_ids: set[str]) -> tuple
 
 
 def _unique(node: Node, seen: dict[str, str]) -> str:
-    """The identifier at `node`. Raises InvalidHaystack if it is in `seen` (identifier -> path) already."""
+    """Return the identifier at `node`. Raise InvalidHaystack if it is already in `seen` (identifier -> path)."""
     identifier = node.identifier()
     if identifier in seen:
         raise node.refuse(f"a unique id (this one is the same as {seen[identifier]})")
@@ -171,11 +174,14 @@ def _unique(node: Node, seen: dict[str, str]) -> str:
 
 
 def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str], file: ReleasedFile) -> None:
-    """Raise InvalidHaystack for a gold document that does not exist (named by id, or by number from 1), for summaries that are
-    not lists of strings, for judgments without coverage or a known insight, and for two keys of the same system (with and
-    without the prefix), whose rows would have the same id."""
+    """Raise InvalidHaystack for invalid gold documents, summaries, judgments and systems of a subtopic.
+
+    A gold document must exist (named by id, or by number from 1). Summaries must be lists of strings. A judgment must have a
+    coverage and a known insight. Two keys may not name the same system (with and without the prefix), since their rows would have
+    the same id.
+    """
     for node in [subtopic, *subtopic.entry("insights").items()]:
-        # This runs for every insight, and few have such a field.
+        # This runs for every insight, but few have such a field.
         for key in filter(node.fields().__contains__, GOLD_FIELDS):
             listed = node.optional(key)
             for item in listed.items() if listed and isinstance(listed.value, list) else []:
@@ -203,7 +209,8 @@ def _check_subtopic(subtopic: Node, document_ids: set[str], insight_ids: set[str
 
 
 def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
-    """Warnings: insights in no document, odd importance, moved documents, duplicate insights, subtopics without insights."""
+    """Return warnings: insights in no document, odd importance, moved documents, duplicate insights, subtopics without
+    insights."""
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
         for insight_id, numbers in haystack.gold.items()
@@ -249,8 +256,8 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
 
 
 def load_sample(name: str) -> dict[str, Any]:
-    """A new copy of a sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights. Raises
-    UnknownName, with the nearest sample."""
+    """Return a new copy of a sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights.
+    Raise UnknownName, with the nearest sample's name."""
     names = sorted(entry.name.removesuffix(".json") for entry in _SAMPLES.iterdir() if entry.name.endswith(".json"))
     if name not in names:
         raise plugins.unknown("sample haystack", name, names)

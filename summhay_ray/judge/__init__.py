@@ -1,6 +1,6 @@
-"""Judges decide how well a summary covers each insight. For benchmarks, report and cli.
+"""Judges decide how well a summary covers each insight.
 
-A strategy (`per_insight`) defines how a model is prompted; the gateway can call any model, including `offline/judge`.
+A strategy such as `per_insight` defines how a model is prompted. The gateway can call any model, including `offline/judge`.
 `rate_text` asks a model to rate a text on a scale (`rating/`); `offline/rater` needs no key.
 """
 
@@ -83,9 +83,9 @@ __all__ = [
 
 
 def make_judge(strategy: str = "per_insight") -> Judge:
-    """The judge for a way to ask a model, or a `module:Class`. Raises UnknownName for an unknown one.
+    """Return the judge for a strategy, or a user's own judge for `module:Class`. Raise UnknownName for an unknown strategy.
 
-    Judges composed of others (`parse_name`) are called through `Composed`.
+    Judges composed of others (`parse_name`) are called through `Composed` instead.
     """
     return cast(Judge, plugins.find("judge strategy", strategy, sys.modules[__name__], "judge", "a judge (judge/base.py)")())
 
@@ -93,6 +93,7 @@ def make_judge(strategy: str = "per_insight") -> Judge:
 async def outcomes_of(
     strategy: str, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
 ) -> Any:
-    """The strategy's outcomes for a summary, unchecked: a user's own judge may return anything, and may not be a coroutine."""
+    """Return the strategy's outcomes for a summary, unchecked. A user's own judge may return anything, and may not be a
+    coroutine."""
     judged: Any = make_judge(strategy).judge(insights, bullets, settings, ask)
     return await judged if inspect.isawaitable(judged) else judged

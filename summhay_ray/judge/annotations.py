@@ -1,10 +1,10 @@
-"""People's annotations, read from the release's file, and linking accuracy (paper, 4.2 and 4.3).
+"""Reads people's annotations from the release's file, and computes linking accuracy (paper, 4.2 and 4.3).
 
-The annotation file is the release's: a list of summaries with `topic`, `summary` (bullets), `reference_insights`, `annotation`
-and, under keys that begin with `predictions`, the verdicts of LLM judges. Its `candidate_id` is a string that counts bullets
-**from 0**, or "no_selection", whereas the predictions count `bullet_id` from 1: of the 706 pairs where both GPT-4o and people
-name a bullet, 625 agree if one is added, and 17 if not. Six covered insights have no bullet: they count for coverage, not for
-linking. The topic is in `topic`, else `topic_id`, else `topic_fn`; it may be absent.
+The file is a list of summaries with `topic`, `summary` (bullets), `reference_insights`, `annotation` and, under keys that begin
+with `predictions`, the verdicts of LLM judges. Its `candidate_id` is "no_selection", or a string with the number of a bullet
+**from 0**. The predictions' `bullet_id` counts from 1. This was checked with the 706 pairs in which both GPT-4o and people name a
+bullet: they agree in 625 pairs if `candidate_id` is increased by one, and in 17 if not. Six covered insights have no bullet. They
+count for coverage, but not for linking. The topic is in `topic`, else `topic_id`, else `topic_fn`; it may be absent.
 """
 
 import json
@@ -27,26 +27,27 @@ _NO_BULLET = ("no_selection", "NA", "", None)
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedSummary:
-    """One annotated summary. `coverage` and `bullet` are parallel to `insights`, the annotated ones in reference order."""
+    """One annotated summary. `insights` are the annotated ones in reference order; `coverage` and `bullet` are parallel to
+    them."""
 
     topic: str
     system: str
-    """The release's key of the system, `summkey`."""
+    """The release's name for the system, `summkey`."""
     bullets: tuple[str, ...]
     insights: tuple[Insight, ...]
     coverage: tuple[float, ...]
     bullet: tuple[int | None, ...]
     stored: Mapping[str, tuple[Verdict | None, ...]] = field(repr=False, default_factory=dict)
-    """Key of predictions -> verdicts parallel to `insights`; None where one is missing or has an unknown label."""
+    """Key of predictions -> verdicts parallel to `insights`. A verdict is None if it is missing or its label is unknown."""
 
 
 def load_summaries(path: Path) -> list[AnnotatedSummary]:
-    """The summaries of an annotation file. Raises UserError for an invalid file, OSError for an unreadable one."""
+    """Read the summaries of an annotation file. Raise UserError for an invalid file, OSError for an unreadable one."""
     return read_summaries(read_json(path), path)
 
 
 def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
-    """The summaries in the content of an annotation file. Raises UserError, naming `path`, if it is invalid."""
+    """Parse the content of an annotation file. Raise UserError, which names `path`, for invalid content."""
     try:
         rows = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -64,13 +65,15 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
 
 
 def linking_accuracy(ours: Sequence[int | None], theirs: Sequence[int | None]) -> tuple[float, int]:
-    """(Share of insights linked to the same bullet; number of insights), among those that both sides link (section 4.2)."""
+    """Return the share of insights that both sides link to the same bullet, and the number of insights that both sides link
+    (section 4.2)."""
     both = [(our, their) for our, their in zip(ours, theirs, strict=True) if our is not None and their is not None]
     return (sum(our == their for our, their in both) / len(both) if both else 0.0), len(both)
 
 
 def linked_bullet(verdict: Verdict) -> int | None:
-    """The bullet that a verdict links a covered insight to, from 1; None for "NA" or a list of several (Table 1)."""
+    """Return the bullet (from 1) to which a verdict links a covered insight. Return None for "NA" or a list of several bullets
+    (Table 1)."""
     if verdict.coverage == "NO_COVERAGE":
         return None
     try:
@@ -122,7 +125,7 @@ def _list_in(row: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _by_insight(row: Mapping[str, Any], name: str) -> dict[str | int, Mapping[str, Any]]:
-    """The objects of a list by their insight_id."""
+    """Return the objects of a list by their insight_id."""
     entries: dict[str | int, Mapping[str, Any]] = {}
     for entry in _list_in(row, name):
         if not isinstance(entry, Mapping):
@@ -137,7 +140,7 @@ def _by_insight(row: Mapping[str, Any], name: str) -> dict[str | int, Mapping[st
 
 
 def _optional_name(row: Mapping[str, Any], name: str) -> str:
-    """An optional name of a row; empty if it is absent."""
+    """Return an optional name from a row, or an empty string if it is absent."""
     value = row.get(name)
     if value is not None and not isinstance(value, str | int):
         raise ValueError(f"{name} is {_quote(value)} and no text or number")
@@ -145,29 +148,29 @@ def _optional_name(row: Mapping[str, Any], name: str) -> str:
 
 
 def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | None]:
-    """A person's coverage value and bullet (from 1)."""
+    """Return a person's coverage value and bullet (from 1)."""
     if not isinstance(judged["coverage"], str) or judged["coverage"] not in ANNOTATION_VALUE:
         known = ", ".join(name for name in ANNOTATION_VALUE if name not in COVERAGE_VALUE)
         raise ValueError(f"a person's coverage is {_quote(judged['coverage'])}; expected {known}")
     coverage, candidate = ANNOTATION_VALUE[judged["coverage"]], judged["candidate_id"]
     if not coverage or candidate in _NO_BULLET:
         return coverage, None
-    # A candidate that does not name a single bullet counts for coverage, not for linking, like "no_selection".
+    # A candidate that does not name one bullet is treated like "no_selection": it counts for coverage, not for linking.
     number = str(candidate).strip()
     place = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else n_bullets
     return coverage, place + 1 if place < n_bullets else None
 
 
 def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | None, ...]:
-    """The verdict for each name; None if no prediction is readable or several differ, which counts as a failure of this judge
-    only."""
+    """Return the verdict for each name, or None if no prediction is readable or several differ. None counts as a failure of this
+    judge only."""
     said: dict[str, set[Verdict | None]] = {}
     for entry in verdicts:
         if not isinstance(entry, Mapping):
             continue
         coverage, verdict = entry.get("coverage"), None
         if isinstance(coverage, str) and coverage in COVERAGE_VALUE:
-            # As in a judge's answer, a value outside 0..1, or one that contradicts the label, is dropped.
+            # As in a judge's answer, ignore a value that is outside 0..1 or contradicts the label.
             verdict = Verdict(coverage, json.dumps(entry.get("bullet_id")), expected_of(entry.get("value"), coverage))
         said.setdefault(str(entry.get("insight_id")), set()).add(verdict)
     votes = (said.get(str(name), set()) for name in names)

@@ -1,7 +1,7 @@
 """The contract of a judge.
 
-To add one: write a class in this folder that has a `name` and the method below. A spec uses it with
-`judges: [{model: ..., strategy: NAME}]`, or with `strategy: my_package.my_module:MyJudge`.
+To add a judge, write a class in this folder with a `name` and the method `judge`. A spec uses it with `judges: [{model: ...,
+strategy: NAME}]`, or with `strategy: my_package.my_module:MyJudge`.
 """
 
 import json
@@ -17,10 +17,10 @@ from summhay_ray.records import COVERAGE_VALUE, Insight
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict on one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
+    """A verdict on one insight. `coverage` is one of records.Coverage; `bullet_id` is JSON text (3, "NA", ...).
 
-    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, if the judge gives them. A bullet id
-    given as a number or None is converted to JSON text. Raises TypeError, in one line, for fields of other types.
+    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, if the judge gives them. A bullet id given
+    as a number or None is converted to JSON text. Raises TypeError for fields of other types.
     """
 
     coverage: str
@@ -59,18 +59,18 @@ class JudgeSettings:
     prompt: str = ""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 0
-    """Index of the answer if the same question is asked several times, from 0; part of a request's key."""
+    """Index of the answer, from 0, if the same question is asked several times. It is part of the request's key."""
     lookup: str = ""
-    """Only for `replay/...`: the released summary whose judgments are returned."""
+    """Only for `replay/...`: identifies the released summary whose judgments are returned."""
 
 
 class Judge(Protocol):
-    """Turns insights and a summary into verdicts. Every model call goes through `ask`."""
+    """Judges which insights a summary covers. It calls models only through `ask`."""
 
     name: ClassVar[str]
 
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome per insight, in the order of `insights`."""
+        """Return one outcome per insight, in the order of `insights`."""
         ...

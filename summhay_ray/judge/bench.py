@@ -1,10 +1,12 @@
-"""The figures of `judge-bench`: a judge's verdicts against people's annotations.
+"""The figures of `judge-bench`: they compare a judge's verdicts with people's annotations.
 
-Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
-with the release's definitions: on its 144 summaries the stored GPT-4o predictions get 0.730 and 88.5 %; Table 1, on all 200, has
-0.716 and 88.9 %. 95 % intervals generalize to further subtopics; the summaries of a subtopic are about the same insights and form
-one unit. The interval of the correlation is from 10,000 resamples (those with an undefined correlation are left out), that of
-linking accuracy from `unit_means`. Intervals are None with fewer subtopics than `FEWEST_UNITS`.
+They are those of Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer; correlation of
+summary length with score and with delta), with the release's definitions. On the release's 144 summaries, the stored GPT-4o
+predictions get 0.730 and 88.5 %; Table 1, on all 200 summaries, has 0.716 and 88.9 %.
+
+The 95 % intervals generalize to further subtopics. The summaries of a subtopic are about the same insights, so they form one
+unit. The interval of the correlation is from 10,000 resamples, without those whose correlation is undefined; that of linking
+accuracy is from `unit_means`. Intervals are None with fewer subtopics than `FEWEST_UNITS`.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ PROMPTED, FEW_SHOT = "predictions_prompted_", "predictions_9fs_"
 
 SAMPLES = 10_000
 _LEAST_VARIANCE = 1e-9
-"""With less variance on either side, the correlation of a resample is undefined."""
+"""If either side has less variance, the correlation of a resample is undefined."""
 STORED_PREFIX = "stored/"
 
 STORED_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -75,7 +77,7 @@ STORED_NAMES: Mapping[str, tuple[str, ...]] = {
     "predictions_prompted_claude3-opus": ("*claude-3-opus-20240229",),
     "predictions_prompted_gemini-1.5-pro": ("*gemini-1.5-pro", "*gemini-1.5-pro-preview-0514"),
 }
-"""Key of stored predictions -> the judges that made them. GPT-4o also made the released judgments."""
+"""Key of stored predictions -> names of the judges that made them. GPT-4o also made the released judgments."""
 
 Verdicts = Sequence[Sequence[Verdict | None]]
 """A judge's verdicts on each annotated summary, parallel to its insights; None for a missing verdict."""
@@ -85,13 +87,12 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A judge's agreement with people. A figure is None if there is no data for it. `n_scored` of `n_expected` insights have a
-    verdict.
+    """A judge's agreement with people. A figure without data is None. `n_scored` of `n_expected` insights have a verdict.
 
     `correlation` uses the expected coverage (a judge's value, else the value of its label), `correlation_labels` only the labels.
-    `kappa` is Cohen's and `alpha` Krippendorff's (ordinal), of the labels. `bias` maps a summarizer to the mean over its
-    summaries of the judge's coverage (by labels) minus people's; `bias_mean` is the plain mean over summarizers. Lengths are
-    words per bullet (appendix A.3).
+    `kappa` (Cohen's) and `alpha` (Krippendorff's, ordinal) compare the labels. A summary's bias is the judge's mean coverage by
+    labels minus people's; `bias` maps each summarizer to the mean over its summaries, and `bias_mean` is the unweighted mean over
+    summarizers. Lengths are words per bullet (appendix A.3).
     """
 
     correlation: float | None
@@ -112,7 +113,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """The insights of one summary that have a verdict: expected coverage, label values and bullets by the judge and by people."""
+    """One summary's insights that have a verdict, with expected coverage, label values and bullets by the judge and by people."""
 
     summary: AnnotatedSummary
     ours: list[float]
@@ -125,7 +126,7 @@ class _Scored:
 
 
 def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]) -> Agreement:
-    """The figures of one judge. `summarizers`: the author of each summary. Deterministic to the last bit."""
+    """Return the figures of one judge. `summarizers`: the author of each summary. The result is deterministic to the last bit."""
     scored = [_score(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
     ours, labels, theirs = (
@@ -158,10 +159,10 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
 def measured_bias(
     judge: str, summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]
 ) -> metrics.JudgeBias | None:
-    """The judge's mean bias over insights, for correcting scores; None without verdicts.
+    """Return the judge's mean bias over insights, for correcting scores; None without verdicts.
 
-    The squared standard error is that of a mean over subtopics (`unit_means`), plus the additional variance between topics, since
-    scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and counts as 0.
+    The squared standard error is the error of a mean over subtopics (`unit_means`) plus the variance between topics, since scores
+    are corrected on new topics. With two topics, that variance is a rough guess. With one topic it is unknown and counts as 0.
     """
     scored = [_score(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
@@ -188,18 +189,19 @@ def measured_bias(
 
 
 def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts:
-    """The stored predictions of a key, parallel to the insights."""
+    """Return the stored predictions of a key, parallel to the insights."""
     return [summary.stored.get(key) or (None,) * len(summary.insights) for summary in summaries]
 
 
 def stored_micros(
     key: str, summaries: Sequence[AnnotatedSummary], verdicts: Sequence[Sequence[Verdict | None]], wanted: Sequence[Sequence[int]]
 ) -> int | None:
-    """Micro-dollars for the stored predictions of the given insights, one call each; None if the key's model is unknown.
+    """Estimate the micro-dollars for the stored predictions of the given insights, one call each; None if the key's model is
+    unknown.
 
     The release does not give the cost of its calls. The estimate counts cl100k tokens of our per-insight prompt and of the
-    answer, at the model's price in the months of the paper (llm/paper_models.json). The paper's own prompts are worded
-    differently.
+    answer, at the model's price in the months of the paper (llm/paper_models.json). The wording of the paper's own prompts
+    differs.
     """
     prefix = next((prefix for prefix in (PROMPTED, FEW_SHOT) if key.startswith(prefix)), "")
     model = PAPER_MODELS.get(key.removeprefix(prefix)) if prefix else None
@@ -219,17 +221,17 @@ def stored_micros(
 
 @cache
 def shipped_biases() -> tuple[metrics.JudgeBias, ...]:
-    """The biases of `measured_bias.json`, read once.
+    """Return the biases of `measured_bias.json`, which is read once.
 
-    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes the file; `per_insight(offline)` is the free
-    judge with one question per insight.
+    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes the file. In it, `per_insight(offline)` is
+    the free judge when it is asked about one insight per call.
     """
     text = resources.files("summhay_ray.judge").joinpath("measured_bias.json").read_text(encoding="utf-8")
     return read_biases(text)
 
 
 def read_biases(text: str) -> tuple[metrics.JudgeBias, ...]:
-    """The biases in a file written by `biases_json`. Raises ValueError, with a short reason, for any other file."""
+    """Read a file written by `biases_json`. Raise ValueError, with a short reason, for any other content."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -258,7 +260,7 @@ def read_biases(text: str) -> tuple[metrics.JudgeBias, ...]:
 
 
 def biases_json(biases: Sequence[metrics.JudgeBias], about: str) -> str:
-    """The text of a file of measured biases, with five decimals."""
+    """Return the text of a file of measured biases, with five decimals."""
     entries = []
     for bias in biases:
         entry: dict[str, Any] = {name: getattr(bias, name) for name in metrics.JudgeBias.__dataclass_fields__}
@@ -295,7 +297,7 @@ def _by_summarizer(kept: Sequence[tuple[_Scored, str]]) -> dict[str, float]:
 
 
 def _by_subtopic(scored: Sequence[_Scored], sums: Callable[[_Scored], Sequence[float]]) -> NDArray[np.float64]:
-    """The sums over the summaries of each subtopic, one row per subtopic. Without ids, summaries with the same insights form a
+    """Sum over the summaries of each subtopic, one row per subtopic. If there are no ids, summaries with the same insights form a
     subtopic."""
     import numpy as np
 
@@ -308,7 +310,8 @@ def _by_subtopic(scored: Sequence[_Scored], sums: Callable[[_Scored], Sequence[f
 
 
 def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | None]:
-    """The intervals of correlation (of the resamples where it is defined) and of linking accuracy; None for too few subtopics."""
+    """Return the intervals of correlation and of linking accuracy, or None with too few subtopics. Resamples with an undefined
+    correlation are left out."""
     import numpy as np
 
     rows = _by_subtopic(scored, _sums)
@@ -326,7 +329,8 @@ def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | N
 
 
 def _sums(judged: _Scored) -> list[float]:
-    """The sums n, x, y, xx, yy, xy of the values; the number of insights that both link to a bullet, and to the same bullet."""
+    """Return the sums n, x, y, xx, yy, xy of the values, the number of insights that both sides link, and the number that both
+    link to the same bullet."""
     linked = [our == their for our, their in zip(judged.our_links, judged.their_links, strict=True) if our and their]
     products = [our * their for our, their in zip(judged.ours, judged.theirs, strict=True)]
     squares = [sum(value * value for value in values) for values in (judged.ours, judged.theirs)]
@@ -334,7 +338,7 @@ def _sums(judged: _Scored) -> list[float]:
 
 
 def _mean_bias(scored: Sequence[_Scored]) -> tuple[float, float]:
-    """The mean over insights of label value minus people's coverage, and its standard error (0 for one subtopic)."""
+    """Return the mean over insights of the label value minus people's coverage, and its standard error (0 for one subtopic)."""
     rows = _by_subtopic(scored, lambda judged: [sum(judged.labels) - sum(judged.theirs), len(judged.labels)])
     means = metrics.unit_means(rows[:, :1], rows[:, 1:], bounds=(-1.0, 1.0))
     return float(means.mean[0]), float(means.se[0]) if len(rows) > 1 else 0.0

@@ -1,14 +1,14 @@
-"""Judges' names, for judges of any kind; composed judges (`blend`, `cascade`, `panel`); and the combination of verdicts.
+"""Parses the names of judges, asks composed judges (`blend`, `cascade`, `panel`), and combines verdicts.
 
-A name gives the model and how to ask it: `openai/gpt-5.4` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
+A name gives a model and the way to ask it: `openai/gpt-5.4` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
 annotation file) · `module:Class` (the user's own judge) · `per_insight(NAME)` · `per_summary(NAME)` · `few_shot(NAME)` ·
-`blend(JUDGE,offline)` · `cascade(offline,JUDGE,SHARE)` · `panel(JUDGE,JUDGE,...)`. The last three are composed of judges.
+`blend(JUDGE,offline)` · `cascade(offline,JUDGE,SHARE)` · `panel(JUDGE,JUDGE,...)`. The last three are composed judges.
 
-Why: judges make different errors. The mean of several is closer to people than any single one, and when the free judge is
-certain, a paid one seldom disagrees.
+Composed judges are useful because judges make different errors: the mean of several is closer to people than any single one.
+Where the free judge is certain, a paid one seldom disagrees.
 
-To compose judges of another kind (of citations, say), parse their names with `parse_name(text, free)`, and create a `Composed`
-with functions that ask one judge and that combine verdicts.
+To compose judges of another kind, such as citation judges, parse their names with `parse_name(text, free)`, and create a
+`Composed` with functions that ask one judge and that combine verdicts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Kind = Literal["model", "offline", "stored", "code", "per_insight", "per_summary
 
 OFFLINE = "offline/judge"
 DEFAULT_SHARE = 0.1
-"""The share of the insights that a cascade passes on if its name gives none."""
+"""The share of insights that a cascade passes on by default."""
 
 FORMS = {
     "per_insight": "per_insight(openai/gpt-5.4)",
@@ -57,14 +57,14 @@ _ASKED_OTHERWISE = (("per_summary", "few_shot"), ("offline", "per_summary"), ("o
 
 
 class BadName(UserError):
-    """A malformed name of a judge. The message gives the error and the right form."""
+    """A malformed judge name. The message states the error and the correct form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None if the name gives none.
+    """A parsed judge name. `text`: its canonical spelling. `share`: a cascade's share; None if the name gives none.
 
-    `sample`: the index of its answer if the same question is asked several times, from 0 (`repeated`).
+    `sample`: the index of the answer, from 0, if the same question is asked several times (`repeated`).
     """
 
     text: str
@@ -75,15 +75,15 @@ class Named:
 
     @property
     def composed(self) -> bool:
-        """Whether the judge is composed of other judges."""
+        """Whether the judge consists of other judges."""
         return self.kind in ("blend", "cascade", "panel")
 
     def leaves(self) -> Iterator[Named]:
-        """The judges to ask, in order; the judge itself if it is not composed of others."""
+        """Yield the single judges in this judge, in order. For a single judge, yield only the judge itself."""
         return (leaf for part in self.parts for leaf in part.leaves()) if self.composed else iter((self,))
 
     def inner(self, kind: Kind) -> Iterator[Named]:
-        """The blends, cascades or panels in it, including itself, the outer ones first."""
+        """Yield the blends, cascades or panels in it, including itself, outermost first."""
         if self.kind == kind:
             yield self
         for part in self.parts:
@@ -91,13 +91,13 @@ class Named:
 
 
 def repeated(named: Named, times: int) -> Named:
-    """A judge that is asked several times, as a panel of itself."""
+    """Return a panel that asks the same judge several times."""
     members = (replace(named, text=f"{named.text} #{sample + 1}", sample=sample) for sample in range(times))
     return Named(f"{named.text} x{times}", "panel", tuple(members))
 
 
 def parse_name(text: str, free: str = OFFLINE) -> Named:
-    """The parsed name. `free`: the model for the name `offline`.
+    """Parse a judge's name. `free`: the model for the name `offline`.
 
     Raises UnknownName or BadName, in one line that shows the nearest valid form.
     """
@@ -137,7 +137,7 @@ def parse_name(text: str, free: str = OFFLINE) -> Named:
 
 
 def read_share(text: str, where: str) -> float:
-    """The share in `text` ("0.1", "share=0.1"). Raises BadName, which names `where`, outside (0, 1]."""
+    """Return the share in `text` ("0.1", "share=0.1"). Raise BadName, which names `where`, if it is outside (0, 1]."""
     match = _SHARE.fullmatch(text.strip())
     if match is None or not 0 < float(match[1]) <= 1:
         raise BadName(f"{where}: the share is {text.strip()!r}; expected a number above 0 and at most 1, such as 0.1")
@@ -145,7 +145,7 @@ def read_share(text: str, where: str) -> float:
 
 
 def _arguments(text: str, shown: str) -> list[str]:
-    """The arguments of a form: the text between its brackets, split at the commas outside inner brackets."""
+    """Return the arguments of a form: the text between its brackets, split at commas outside inner brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -214,15 +214,15 @@ def _short(named: Named) -> str:
 
 
 def default_strategy(model: str) -> str:
-    """The default strategy of a model: whole summaries for the free judge, single insights for any other."""
+    """Return the default strategy of a model: whole summaries for the free judge, single insights for any other."""
     return "per_summary" if model == OFFLINE else "per_insight"
 
 
 def strategy_of(named: Named) -> tuple[str, str]:
-    """(model, strategy) of a spec's entry for the named judge. Raises BadName for a judge that a run cannot ask.
+    """Return the model and strategy with which a spec names this judge. Raise BadName for a judge that a run cannot ask.
 
-    The model of a composed judge is its first paid one. A user's own judge (`module:Class`) gets the free model; to use another
-    model, write both in a spec.
+    The model of a composed judge is its first paid one. A user's own judge (`module:Class`) gets the free model; a spec can name
+    another model.
     """
     if named.composed:
         if two := next((blend for blend in named.inner("blend") if blend.parts[1].kind != "offline"), None):
@@ -242,7 +242,7 @@ def strategy_of(named: Named) -> tuple[str, str]:
 
 
 def name_of(model: str, strategy: str) -> Named:
-    """The name of the judge with this model and strategy: the inverse of `strategy_of`. Raises BadName, UnknownName."""
+    """Return the judge name for a model and strategy: the inverse of `strategy_of`. Raise BadName, UnknownName."""
     if "(" in strategy:
         return parse_name(strategy)
     if ":" in strategy:
@@ -262,7 +262,7 @@ class Valued(Protocol):
 
     @property
     def uncertainty(self) -> float | None:
-        """The standard deviation of its value, if the judge gives one. A cascade needs the free judge's."""
+        """The standard deviation of the value, if the judge gives one. A cascade needs it from the free judge."""
         ...
 
 
@@ -272,27 +272,27 @@ V = TypeVar("V", bound=Valued)
 
 @dataclass(frozen=True)
 class Composed(Generic[Q, V]):
-    """Judges of one kind, by name: functions that ask a judge and that combine verdicts.
+    """Asks judges by name, and combines their verdicts.
 
-    If a judge fails or its verdict is unusable, the judge that contains it fails, too: nothing replaces a verdict.
+    If a judge fails or its verdict is unusable, the judge that contains it fails, too. No default replaces a verdict.
     """
 
     ask: Callable[[Named, Sequence[Q], float], Awaitable[Sequence[Outcome[V]]]]
-    """Asks a single judge. The last argument is the share of the questions that it is expected to get, for plans."""
+    """Asks a single judge. The last argument is the expected share of the questions that reach it, for plans."""
     usable: Callable[[Q, V], V | Malformed]
     """Checks a verdict before it is combined with others."""
     blend: Callable[[V, V], V]
     panel: Callable[[Sequence[V]], V]
     choose: Callable[[Named, Sequence[Q], Sequence[float] | None], Collection[int] | None]
-    """Returns the questions that a cascade passes on; None if that is not known yet. The last argument holds the free judge's
-    uncertainties; None in a plan."""
+    """Returns the questions that a cascade passes on, or None if they are not known yet. The last argument holds the free judge's
+    uncertainties; it is None in a plan."""
     voted: Callable[[Named, Q, Sequence[Outcome[V]]], None] = lambda panel, question, votes: None
-    """Called with the outcomes of a panel's members, in their order."""
+    """Called with the outcomes of a panel's members, in the panel's order."""
     planning: bool = False
 
     async def judge(self, named: Named, questions: Sequence[Q], share: float = 1.0) -> list[Outcome[V]]:
-        """One outcome per question. Member judges are asked at the same time, but a cascade's second judge after its first has
-        answered."""
+        """Return one outcome per question. Member judges are asked at the same time, except for a cascade: its second judge waits
+        for the first."""
         if not questions:
             return []
         if not named.composed:
@@ -324,9 +324,10 @@ class Composed(Generic[Q, V]):
         return replace(outcome, value=verdict)
 
     async def _cascade(self, named: Named, questions: Sequence[Q], share: float) -> list[Outcome[V]]:
-        """The free judge's outcomes, with those of the chosen questions replaced by the other judge's.
+        """Return the free judge's outcomes, with those of the chosen questions replaced by the other judge's.
 
-        A plan asks only the other judge: about the chosen questions, or about all, each with the cascade's share.
+        A plan asks only the other judge. It asks about the chosen questions, or, if they are unknown, about all with the
+        cascade's share.
         """
         free, other = named.parts
         none: Outcome[V] = Failed("planned", "no call is made while planning")
@@ -356,23 +357,24 @@ class Composed(Generic[Q, V]):
 
 
 JUDGE_WEIGHT = 0.4
-"""Weight of the judge's verdict; the free judge has the rest. If the free judge is fitted on the other topic, the correlation
-with people is at least as high as with equal weights, on both topics and for all stored judges; over both topics, GPT-4o's is
-0.817 instead of 0.810."""
+"""Weight of the judge's verdict; the free judge has the rest. The weight was tested with the free judge fitted on the other
+topic: for all stored judges and both topics, the correlation with people is at least as high as with equal weights. GPT-4o's
+correlation over both topics is 0.817 instead of 0.810."""
 PARTIAL_FROM = 0.35
 FULL_FROM = 0.75
-"""Minimum values for the labels partial and full. The midpoint between none and partial (0.25) would be too low: models see
-coverage where people see none (paper, A.3). Measured in the same way with GPT-4o, the agreement of labels with people's is 0.75
-instead of 0.71 (its own labels: 0.67), and their mean is 0.005 too high instead of 0.065."""
+"""Minimum values for the labels partial and full. The midpoint between none and partial (0.25) would be too low, since models see
+coverage where people see none (paper, A.3). In the same test with GPT-4o, the agreement of the blend's labels with people's is
+0.75 instead of 0.71 (GPT-4o's own labels: 0.67). The mean of the labels is 0.005 too high instead of 0.065."""
 
 
 def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdict:
-    """The verdict of a blend of two: its value is the weighted mean of both expectations, with `weight` (0..1) for the judge.
+    """Return the verdict of a blend of two. Its value is the weighted mean of both expectations, with `weight` (0..1) for the
+    judge.
 
-    The label follows from the value. The bullet is the judge's if it sees coverage and names one, else the other's. The label is
-    NO_COVERAGE, with "NA", if the value is low or neither judge names a bullet. The uncertainty is the weighted mean of both, an
-    upper bound for any correlation of their errors; if only one judge gives it, that one's. Raises ValueError for a weight
-    outside of 0..1.
+    The label follows from the value. The bullet is the judge's if the judge sees coverage and names one, else the free judge's.
+    If the value is low, or if neither judge names a bullet, the verdict is NO_COVERAGE with "NA". The uncertainty is the weighted
+    mean of both, an upper bound for any correlation of their errors; if only one judge gives an uncertainty, it is used. Raises
+    ValueError for a weight outside of 0..1.
     """
     if not 0 <= weight <= 1:
         raise ValueError(f"the weight of the judge is {weight}; expected 0 to 1")
@@ -386,7 +388,7 @@ def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdic
     offered = [*([judge.bullet_id] if covers else []), free.bullet_id]
     bullet = next((one for one in offered if usable_bullet(one, sys.maxsize) is not None), None)
     if bullet is None and covers:
-        # The judge contradicts itself (covered, but by no bullet). Keep this, so that scoring finds it.
+        # The judge contradicts itself: the insight is covered, but by no bullet. Keep this verdict, so that scoring finds it.
         bullet = judge.bullet_id
     if label_of(value) == "NO_COVERAGE" or bullet is None:
         return Verdict("NO_COVERAGE", '"NA"', value, uncertainty)
@@ -394,11 +396,11 @@ def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdic
 
 
 def panel(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict of a panel: the label that most members give, and the mean of their values.
+    """Return the verdict of a panel: the label that most members give, and the mean of their values.
 
-    `majority` breaks ties. The bullet is the one that most members with that label name; ties are broken by all members that see
-    coverage, then by order. The uncertainty is the standard deviation over members, including their own uncertainties (law of
-    total variance).
+    `majority` breaks ties. The bullet is chosen by majority among the members with that label. Ties between bullets are broken by
+    all members that see coverage, then by order. The uncertainty is the standard deviation over members, including their own
+    uncertainties (law of total variance).
     """
     value = statistics.fmean(verdict.expected for verdict in verdicts)
     coverage = majority([verdict.coverage for verdict in verdicts], value, COVERAGE_VALUE)
@@ -413,39 +415,40 @@ def panel(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def majority(labels: Sequence[str], value: float, worth: Mapping[str, float]) -> str:
-    """The most frequent label. `worth`: label -> its value.
+    """Return the most frequent label. `worth`: label -> value.
 
-    In a tie (`is_tied`), it is the tied label nearest to `value`, and the lower one if two are equally near.
+    If labels are tied (`is_tied`), return the one nearest to `value`, and the lower of two that are equally near.
     """
     return min(statistics.multimode(labels), key=lambda label: (abs(worth[label] - value), worth[label]))
 
 
 def is_tied(labels: Sequence[str]) -> bool:
-    """Whether two or more labels share the highest number of votes."""
+    """Whether two or more labels have the highest number of votes."""
     return len(statistics.multimode(labels)) > 1
 
 
 def choose_uncertain(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
-    """`Composed.choose` if each summary is judged independently of the others.
+    """Return the insights that a cascade passes on. This is the `Composed.choose` for summaries that are judged independently of
+    each other.
 
-    It chooses the insights whose uncertainty is above a threshold: the cascade's share of the annotated insights is above it
-    (`offline.uncertainty_at`).
+    It chooses the insights whose uncertainty is above a threshold. The threshold is the uncertainty that the cascade's share of
+    the annotated insights exceeds (`offline.uncertainty_at`).
     """
     bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)
     return [place for place, uncertainty in enumerate(uncertainties) if uncertainty >= bound]
 
 
 def label_of(value: float) -> Coverage:
-    """The label for a blend's expected coverage (0..1)."""
+    """Return the label for a blend's expected coverage (0..1)."""
     if value >= FULL_FROM:
         return "FULL_COVERAGE"
     return "PARTIAL_COVERAGE" if value >= PARTIAL_FROM else "NO_COVERAGE"
 
 
 def least_certain(uncertainties: Sequence[float], share: float) -> set[int]:
-    """The indices of the round(share * n) greatest uncertainties; among equal ones the first.
+    """Return the indices of the round(share * n) greatest uncertainties, the first among equal ones.
 
-    Raises ValueError for a share outside of 0..1 and for an uncertainty that is not a number.
+    Raises ValueError for a share outside of 0..1, and for an uncertainty that is not a number.
     """
     if not 0 <= share <= 1:
         raise ValueError(f"the share is {share}; expected 0 to 1")

@@ -11,9 +11,9 @@ from summhay_ray.judge.offline import Coefficients, Features, Parameters, Rated,
 from summhay_ray.records import COVERAGE_VALUE
 
 STEPS = 20
-"""Steps of `uncertainties`: one for each 5 % of the insights."""
+"""Number of steps in `uncertainties`: one for each 5 % of the insights."""
 PENALTY = 10.0
-"""Ridge penalty on the weights of standardized features: as strong as about a handful of judgments."""
+"""Ridge penalty on the weights of standardized features. It has about the strength of a handful of judgments."""
 DIGITS = 3
 _ROUNDS = 50
 _GRID = tuple(step / 100 for step in range(1, 101))
@@ -29,7 +29,7 @@ class Measured:
 
 
 def measure(summaries: Sequence[AnnotatedSummary]) -> list[Measured]:
-    """The features of every insight, judged alone and together."""
+    """Compute the features of every insight, judged alone and together."""
     measured = []
     for summary in summaries:
         texts = [insight.text for insight in summary.insights]
@@ -39,8 +39,8 @@ def measure(summaries: Sequence[AnnotatedSummary]) -> list[Measured]:
 
 
 def fit_parameters(measured: Sequence[Measured]) -> Parameters:
-    """All parameters of the judge. Raises ValueError if there are too few judgments."""
-    # `lead` needs at least two insights.
+    """Fit all parameters of the judge. Raise ValueError if there are too few judgments."""
+    # The feature `lead` needs at least two insights.
     several = [judged for judged in measured if len(judged.together) > 1]
     together = _coefficients([judged.together for judged in several], several)
     doubts = sorted((rating(together, feature).uncertainty for judged in several for feature in judged.together), reverse=True)
@@ -49,7 +49,7 @@ def fit_parameters(measured: Sequence[Measured]) -> Parameters:
 
 
 def held_out(measured: Sequence[Measured], together: bool = True) -> list[list[Rated]]:
-    """The ratings of every summary by a fit to all other topics. Raises ValueError if there is only one topic."""
+    """Rate every summary with parameters fitted to all other topics. Raise ValueError if there is only one topic."""
     topics = dict.fromkeys(judged.summary.topic for judged in measured)
     if len(topics) < 2:
         raise ValueError("the file has only one topic; held-out figures need at least two")
@@ -58,7 +58,7 @@ def held_out(measured: Sequence[Measured], together: bool = True) -> list[list[R
 
 
 def rate_features(parameters: Parameters, measured: Measured, together: bool = True) -> list[Rated]:
-    """The ratings of a summary's insights with these parameters."""
+    """Return the ratings of a summary's insights with these parameters."""
     if together and len(measured.together) > 1:
         return [rating(parameters.together, feature) for feature in measured.together]
     return [rating(parameters.alone, feature) for feature in measured.alone]
@@ -78,10 +78,11 @@ def _coefficients(rows: Sequence[Sequence[Features | None]], measured: Sequence[
 
 
 def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: float = PENALTY) -> Coefficients:
-    """The penalized maximum-likelihood fit to people's `coverage` (0, 0.5, 1) of insights with features `values`.
+    """Fit coefficients to people's `coverage` (0, 0.5, 1) of insights with the features `values`, by penalized maximum
+    likelihood.
 
-    Newton's method on two binary questions per insight ("at all?", "fully?"), with a ridge penalty on standardized features.
-    Parameters are rounded to three digits. Raises ValueError without data, or if all answers are equal.
+    It applies Newton's method to two binary questions per insight ("at all?", "fully?"), with a ridge penalty on standardized
+    features. Parameters are rounded to three digits. Raises ValueError without data, or if all answers are equal.
     """
     import numpy as np
 
@@ -113,11 +114,12 @@ def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: f
 
 
 def cut_points(values: Sequence[float], coverage: Sequence[float]) -> tuple[float, float]:
-    """The thresholds for PARTIAL and FULL, in hundredths, that agree best with people's `coverage`; the lowest of equally good
-    ones.
+    """Return the thresholds for PARTIAL and FULL, in hundredths, that agree best with people's `coverage`; the lowest among
+    equally good ones.
 
-    Agreement is the correlation of the labels (0, 0.5, 1) with people's, minus the share of insights by which the label
-    distributions differ: correlation alone has many near-equal optima, some of which hardly use one of the labels.
+    Agreement is the correlation of the labels (0, 0.5, 1) with people's, minus the share of insights that would need another
+    label for equal label distributions. Correlation alone has many near-equal optima, and some of them hardly use one of the
+    labels.
     """
     ordered = sorted(zip(values, coverage, strict=True))
     n = len(ordered)

@@ -1,30 +1,31 @@
 """`offline/judge`, the free judge: it needs no key.
 
-It reads the same prompt as any model, and answers in the same form. `features` compare insight and bullets, an ordinal
-logistic model turns features into probabilities of coverage, and `fit.py` fits its parameters to people's judgments. They are so
-few that a person can review them (`offline_judge.json`, which also holds the held-out agreement). A summary with another number,
-date or name, or one that denies the insight, does not cover it (`text.find_contradictions`). Apart from that, the judge does not
-understand meaning.
+It reads the same prompt as any model, and answers in the same form. `features` compares insight and bullets, and an ordinal
+logistic model turns the features into probabilities of coverage. `fit.py` fits its parameters to people's judgments. The
+parameters are few enough for a person to review (`offline_judge.json`, which also holds the held-out agreement). A summary that
+contradicts the insight with another number, date or name, or denies it, does not cover it (`text.find_contradictions`). Apart
+from that, the judge does not understand meaning.
 
 A word is reduced to its root: lower case, without an English ending, and cut after five letters, so that prescribe and
 prescription are the same word. A number is kept with all its digits. Scripts without blanks between words (Chinese, Japanese,
 Thai, ...) are split into characters. English function words, and citations such as [8, 11], are dropped.
 
-Shared words are weighted by rarity: ln((n + 1) / f) for a word in f of the n texts at hand, bullets and
-insights. So the theme's words, which every text repeats, count little, and no corpus is needed. Each feature was chosen
-for what it adds on the held-out topic (`fit.py` prints it):
+Shared words are weighted by rarity: ln((n + 1) / f) for a word in f of the n given texts, which are bullets and insights. So
+words that every text repeats count little, and no corpus is needed. Each feature was chosen because it improves the agreement on
+the held-out topic (`fit.py` prints it):
 
-- recall: the share of the insight's words in its best bullet, 0..1; a word that no bullet contains has a lower weight.
-- whole: the same for the whole summary, for an insight spread over several bullets.
-- pairs: ln(1 + number of word pairs that are close together, in either order, in both insight and bullet).
-- lead: the fit of the insight to its bullet minus that of the best other insight, -1..1; for an insight judged alone instead
-  margin: the fit of its bullet minus that of the second-best bullet, 0..1. Both show whether the bullet is about the insight.
+- recall: the share of the insight's words that its best bullet contains, 0..1. A word that no bullet contains has a lower weight.
+- whole: the same share for the whole summary, for insights that are spread over several bullets.
+- pairs: ln(1 + number of word pairs that are close together in both insight and bullet, in either order).
+- lead: the fit of the insight to its bullet minus the fit of the best other insight to that bullet, -1..1. An insight judged
+  alone has `margin` instead: the fit of its bullet minus that of the second-best bullet, 0..1. Both show whether the bullet is
+  about the insight.
 
-The best bullet has the highest cosine of weighted words (the first of equals), so if two bullets share the same words with the
-insight, the shorter one wins.
+The best bullet has the highest cosine of weighted words; the first one wins a tie. So if two bullets share the same words with
+the insight, the shorter bullet is the best.
 
-A question that no document answers gets a prompt of its own (`judge_absence`). The free judge recognizes statements of absence
-in some twenty languages (`absence_patterns.txt`). In any other language, every statement counts as a claim.
+A question that no document answers has a separate prompt (`judge_absence`). The free judge recognizes statements of absence in
+some twenty languages (`absence_patterns.txt`). In any other language, every statement counts as a claim.
 """
 
 import json
@@ -46,15 +47,15 @@ from summhay_ray.records import Coverage
 from summhay_ray.text import FUNCTION_WORDS, UNSPACED, find_contradictions, find_omissions, root, sentences
 
 COMMON_WEIGHT = 0.5
-"""Weight of a common word (of `COMMON_ROOTS`) relative to other words."""
+"""Weight of a common word, one in `COMMON_ROOTS`, relative to other words."""
 
 _WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{UNSPACED}]|[^\W\d_{UNSPACED}]+")
 _NUMBER = r"\s{0,3}(?:[A-Za-z]{1,12}\s{0,3})?\d{1,5}\s{0,3}"
 _CITATION = re.compile(rf"[\[【]{_NUMBER}(?:[,;–-]{_NUMBER})*[\]】]")
 _STOP_WORDS = FUNCTION_WORDS - {"here", "until", "whether"} | {"still"}
-"""The list of function words with which the parameters were fitted."""
+"""The function words with which the parameters were fitted."""
 
-# Words of reporting and assessment, which differ between two accounts of the same fact.
+# Words of reporting and assessment. Two accounts of the same fact differ in these words.
 _COMMON_WORDS = """
     ability able accord account achieve acknowledge act address advise affect aim allow approach around ask aspect base become
     begin believe better bring call cause certain claim come common concern consider continue crucial current deal describe
@@ -72,7 +73,7 @@ _COMMON_WORDS = """
 ALONE = ("recall", "whole", "pairs", "margin")
 TOGETHER = ("recall", "whole", "pairs", "lead")
 UNSAID = 0.6
-"""Weight factor of a word that is in no bullet: the summary may express it in other words."""
+"""Weight factor of a word that no bullet contains: the summary may express it in other words."""
 _NEAR = 3
 _SENTENCES = 3
 """Maximum number of a bullet's sentences that are compared with an insight at a time."""
@@ -80,29 +81,29 @@ _LONGEST_KEPT = 5000
 _LONGEST_BULLET = 12
 """Maximum number of sentences in a bullet that can cover an insight fully."""
 _CLOSE = 0.4
-"""The least recall of an insight whose omissions are looked for."""
+"""Minimum recall at which `features` checks the insight for omissions."""
 _LOST = 0.25
-"""A summary leaves something out if it lacks more than this share of an insight's words, not counting those for which the best
-bullet has other words instead."""
+"""A summary is incomplete if it lacks more than this share of an insight's words. Words that the best bullet replaces with others
+do not count."""
 _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
-"""A bullet with such a beginning continues the one before it."""
+"""A bullet that begins in this way continues the one before it."""
 
 Pair = tuple[str, str]
 
 
 def roots(text: str) -> list[str]:
-    """The roots and numbers of a text, in order."""
+    """Return the roots and numbers of a text, in order."""
     words: list[str] = _WORD.findall(unicodedata.normalize("NFC", remove_citations(text).lower()))
     return [word.replace(",", "") if word[0].isdigit() else root(word) for word in words if word not in _STOP_WORDS]
 
 
 def remove_citations(text: str) -> str:
-    """The text without numeric citations: [8], [Articles 8, 11], 【8-11】."""
+    """Return the text without numeric citations: [8], [Articles 8, 11], 【8-11】."""
     return _CITATION.sub(" ", text)
 
 
 COMMON_ROOTS = frozenset(roots(_COMMON_WORDS))
-"""Roots of words of reporting, which carry little content."""
+"""Roots of words of reporting, which have little content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,8 @@ class Features:
     contradicted: bool = False
     """Whether the best bullet contradicts the insight (`text.find_contradictions`)."""
     incomplete: bool = False
-    """Whether the insight is at most partly covered: the summary lacks one of its facts or many of its words, or the best bullet
-    is a whole document."""
+    """Whether the insight is at most partly covered, because the summary lacks one of its facts or many of its words, or because
+    the best bullet is a whole document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,13 @@ class _Text:
 
 
 def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features | None]:
-    """The features of insights judged together; None for an insight without words, and for all if there is no bullet.
+    """Return the features of insights judged together; None for an insight without words, and for all if there are no bullets.
 
-    A long bullet, such as a copied document, is compared in parts of three sentences: the words of all its sentences together
-    resemble many insights that it does not state.
+    A long bullet, such as a copied document, is compared in parts of three sentences. All its sentences together would share
+    words with many insights that it does not state.
     """
     owners, parts = zip(*_parts(bullets), strict=True) if bullets else ((), ())
-    # Insights are judged one by one against the same bullets, hence the cache; huge texts are not cached.
+    # All insights are judged against the same bullets, hence the cache. Huge texts are not cached.
     bullet_texts, insight_texts = (
         [(_read_again if len(text) <= _LONGEST_KEPT else _read)(text) for text in texts] for texts in (parts, insights)
     )
@@ -182,7 +183,7 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
         lost, added = len(insight.kinds - said), len(bullet_texts[best].kinds - insight.kinds)
         lacks_words = lost - added > _LOST * len(insight.kinds)
         is_document = owners.count(bullet) * _SENTENCES > _LONGEST_BULLET
-        # With a lower recall, the insight is not fully covered anyway.
+        # If recall is lower, the insight is not fully covered anyway.
         incomplete = recall >= _CLOSE and (
             lacks_words
             or is_document
@@ -193,7 +194,7 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
 
 
 def _parts(bullets: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """(Bullet, from 0; text) of each part of the bullets."""
+    """Yield (bullet index from 0, text) for each part of the bullets."""
     for place, bullet in enumerate(bullets):
         lines = sentences(bullet) or [bullet]
         yield from ((place, " ".join(lines[begin : begin + _SENTENCES])) for begin in range(0, len(lines), _SENTENCES))
@@ -216,9 +217,9 @@ _read_again = lru_cache(maxsize=1024)(_read)
 SHIPPED = "offline_judge.json"
 _DIGITS = 4
 _CONTRADICTED = 0.1
-"""The greatest expected coverage of an insight that the summary contradicts: the words of some denials are misleading."""
+"""Maximum expected coverage of an insight that the summary contradicts. It is above 0 because a seeming denial may not be one."""
 _BELOW = 0.01
-"""How far below the least value of full coverage an incomplete one is: people call many of them full."""
+"""An incomplete insight is rated this much below the threshold of full coverage, since people rate many such insights as full."""
 
 MOST_UNCERTAIN = 0.5
 """The greatest standard deviation of a coverage between 0 and 1."""
@@ -226,20 +227,20 @@ MOST_UNCERTAIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """The fitted parameters for one set of features, and the thresholds on the expected coverage for the labels."""
+    """The fitted parameters for one set of features, and the thresholds of expected coverage for the labels."""
 
     weights: tuple[float, ...]
     some: float
-    """Intercept of "covered at all"; `full`, which is lower, is the intercept of "fully covered"."""
+    """Intercept of "covered at all". `full` is the intercept of "fully covered", which is lower."""
     full: float
     partial_from: float = 0.0
     full_from: float = 0.0
 
     def expected(self, values: Sequence[float]) -> tuple[float, float]:
-        """The expected coverage of an insight with these features, 0..1, with 0 for NO, 0.5 for PARTIAL and 1 for FULL; and its
-        standard deviation, 0..0.5."""
+        """Return the expected coverage (0..1) of an insight with these features, and its standard deviation (0..0.5). NO counts
+        0, PARTIAL 0.5 and FULL 1."""
         total = math.fsum(weight * value for weight, value in zip(self.weights, values, strict=True))
-        # The probabilities that a person calls it covered at all, and fully covered.
+        # The probabilities that a person labels it as covered at all, and as fully covered.
         some, full = (1 / (1 + math.exp(-max(-30.0, min(30.0, total + intercept)))) for intercept in (self.some, self.full))
         value = (some + full) / 2
         return value, math.sqrt(max(0.0, (some - full) / 4 + full - value**2))
@@ -259,7 +260,7 @@ class Rated:
 
     @property
     def verdict(self) -> Verdict:
-        """The rating as a judge's verdict, which counts bullets from 1."""
+        """Return the rating as a judge's verdict, which counts bullets from 1."""
         return Verdict(self.coverage, '"NA"' if self.bullet is None else str(self.bullet + 1), self.value, self.uncertainty)
 
 
@@ -270,13 +271,14 @@ class Parameters:
     alone: Coefficients
     together: Coefficients
     uncertainties: tuple[float, ...] = ()
-    """Quantiles of the uncertainty over the annotated insights, from the greatest to the least."""
+    """Quantiles of the uncertainty over the annotated insights, in descending order."""
 
 
 def rate(
     insights: Sequence[str], bullets: Sequence[str], together: bool = True, parameters: Parameters | None = None
 ) -> list[Rated]:
-    """One rating per insight of one summary; with `together` false each is judged alone. `parameters`: default: those shipped."""
+    """Rate each insight of one summary. If `together` is false, each insight is rated alone. `parameters` defaults to the shipped
+    ones."""
     parameters = parameters or shipped_parameters()
     if not together:
         return [rated for insight in insights for rated in rate([insight], bullets, parameters=parameters)]
@@ -285,9 +287,9 @@ def rate(
 
 
 def rating(coefficients: Coefficients, feature: Features | None, bullets: bool = True) -> Rated:
-    """The rating for an insight's features.
+    """Return the rating for an insight's features.
 
-    Without `bullets` the insight is certainly not covered; for an insight without words the result is unknown.
+    Without bullets, the insight is certainly not covered. For an insight without words, the result is unknown.
     """
     if feature is None:
         return Rated("NO_COVERAGE", None, 0.0, MOST_UNCERTAIN if bullets else 0.0)
@@ -304,7 +306,7 @@ def rating(coefficients: Coefficients, feature: Features | None, bullets: bool =
 
 
 def uncertainty_at(share: float) -> float:
-    """The uncertainty that this share (0..1) of the annotated insights reaches when insights are judged together.
+    """Return the uncertainty that this share (0..1) of the annotated insights reaches when insights are judged together.
 
     For share 0 it is 1, which no insight reaches. Raises ValueError for a share outside 0..1.
     """
@@ -325,11 +327,11 @@ class OfflineJudge:
     revision: ClassVar[str] = "10"
 
     def answer(self, request: Request) -> str:
-        """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
+        """Return the verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
 
-        For a prompt with several insights (`Reference Insights:`): `{"judgments": [...]}`, each with its `insight_id`.
-        For a question that no document answers, it judges whether the answer invents (`rate_absence`). Raises LookupError if the
-        prompt lacks insights or bullets.
+        For a prompt with several insights (`Reference Insights:`): `{"judgments": [...]}`, each with its `insight_id`. For a
+        question that no document answers, the verdict is whether the answer invents something (`rate_absence`). Raises
+        LookupError if the prompt lacks insights or bullets.
         """
         asked, listed = (list(heading.finditer(request.prompt)) for heading in (_QUERY_HEADING, _BULLETS_HEADING))
         if asked and listed and not INSIGHT_HEADING.search(request.prompt):
@@ -357,13 +359,13 @@ class OfflineJudge:
 
 @cache
 def shipped_parameters() -> Parameters:
-    """The shipped parameters, read once."""
+    """Return the shipped parameters, which are read once."""
     text = resources.files("summhay_ray.judge").joinpath(SHIPPED).read_text(encoding="utf-8")
     return parameters_of(json.loads(text))
 
 
 def parameters_of(fitted: Mapping[str, Any]) -> Parameters:
-    """The parameters in the content of a fitted file. Raises KeyError if one is missing."""
+    """Read the parameters from the content of a fitted file. Raise KeyError if one is missing."""
     alone, together = (
         Coefficients(
             weights=tuple(float(fitted[how]["weights"][name]) for name in names),
@@ -383,9 +385,10 @@ UNSURE = 0.5
 
 
 def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
-    """Judge by patterns: an answer invents if one of its clauses does not state an absence and has content beyond the query.
+    """Decide by patterns whether an answer invents something. It does if a clause states no absence and has content beyond the
+    query.
 
-    Next to a statement of absence, a clause may say what the documents are about instead.
+    If the answer states an absence, a clause may also say what the documents discuss instead.
     """
     patterns = _patterns()
     asked = {*roots(patterns.source.sub(" ", query.casefold()))}
@@ -394,7 +397,8 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
         plain = re.sub(r"[*_#`>|]+", " ", remove_citations(bullet)).replace("\u2019", "'")
         for clause, is_instead in _clauses(plain):
             found = {*roots(patterns.source.sub(" ", clause))}
-            # Clauses without content: a heading with the query's words, a greeting, "the minutes", advice to look elsewhere.
+            # Some clauses have no content: a heading with the query's words, a greeting, "the minutes", or advice to look
+            # elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
             if not is_empty:
                 is_absence = bool(patterns.absence.search(clause)) and not _figures(clause) - _figures(query)
@@ -402,7 +406,7 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
                 if not is_absence:
                     claims.append((number, clause, is_instead))
     for number, clause, is_instead in claims:
-        # "They discuss vaccines, not volcanic ash".
+        # For example, "They discuss vaccines, not volcanic ash".
         about = re.sub(r"\bnot\b[^,]*", "", clause)
         shared, has_figures = len(asked.intersection(roots(about)) - _BARE), bool(_figures(clause))
         is_on_query = shared > len(asked - _BARE) / 2 or (shared and has_figures)
@@ -412,10 +416,10 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
 
 
 def _clauses(text: str) -> Iterator[tuple[str, bool]]:
-    """The clauses of a text, each with whether it says what the documents are about instead.
+    """Yield each clause of a text, and whether it states another subject that the documents discuss.
 
-    Such a clause may continue after "and". It may also concede something before an absence: "Although a rail broke, nobody
-    is named", "The text says that a rail broke, but names nobody".
+    Such a clause may continue after "and". It may also concede something before an absence: "Although a rail broke, nobody is
+    named", "The text says that a rail broke, but names nobody".
     """
     patterns = _patterns()
     absence, instead = patterns.absence, patterns.instead
@@ -423,7 +427,7 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
         conceded = _CONCESSION.sub(r"\1;", sentence.casefold())
         first, *others = _BREAK.split(conceded)
         if of_sources := bool(patterns.says.match(first)):
-            # They are the subject of "but do not say why", too.
+            # The documents are also the subject of "but do not say why".
             others[1::2] = [patterns.says_on.sub("they \\g<0>", clause.strip()) for clause in others[1::2]]
         concedes = (conceded != sentence.casefold() or of_sources) and bool(absence.search("".join(others[1:2])))
         is_instead = False
@@ -438,25 +442,25 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _figures(clause: str) -> set[str]:
-    """The numbers that do not count documents."""
+    """Return the clause's numbers, except for counts of documents."""
     return {*re.findall(r"\d[\d.,]*", _patterns().counts.sub(" ", clause))}
 
 
 class _Patterns(NamedTuple):
-    """The expressions of absence_patterns.txt."""
+    """The regular expressions of absence_patterns.txt."""
 
     absence: re.Pattern[str]
-    """A statement of absence."""
+    """Matches a statement of absence."""
     instead: re.Pattern[str]
-    """A statement of what the documents are about."""
+    """Matches a statement about what the documents discuss."""
     source: re.Pattern[str]
-    """A word for documents."""
+    """Matches a word for documents."""
     says: re.Pattern[str]
-    """A clause of what documents report."""
+    """Matches a clause about what documents report."""
     says_on: re.Pattern[str]
-    """A clause of reporting without a subject."""
+    """Matches a clause about reporting that lacks its subject."""
     counts: re.Pattern[str]
-    """A count of documents, document numbers, or a list entry's number."""
+    """Matches a count of documents, document numbers, or the number of a list entry."""
 
 
 @cache
@@ -483,7 +487,7 @@ def _patterns() -> _Patterns:
 
 
 _CLAIM = re.compile(r"[%$€£]|\b(?:that|which|who|whose|because)\b")
-"""Signs that a statement of what the documents are about also says what they report of it."""
+"""Matches signs that a clause states what the documents report, and not only what they are about."""
 _BREAK = re.compile(
     r"([;:\n\u3002\uff1b\uff01]+|(?:,\s*)?\b(?:but|however|nevertheless|nonetheless|yet|instead|rather|whereas|"
     r"and (?:they|it|the|that|no ?one|nobody|none)|"
@@ -491,7 +495,7 @@ _BREAK = re.compile(
     r"aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
     r",\s*(?:which|who|so)\b|(?:,\s*)?\bwhose\b|,\s*(?:although|though|while)\b(?=[^,]*$)|,\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만))"
 )
-"""Where a sentence turns to another statement."""
+"""Separators between the clauses of a sentence that make different statements."""
 _INSTEAD = re.compile(r"\b(?:instead|rather)\b")
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")
 _DENIAL = re.compile(r"\b(?:no|not|never|none|without)\b|n't")

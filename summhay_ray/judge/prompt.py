@@ -1,11 +1,11 @@
-"""The judge's prompts and answers: rendering prompts, parsing them for offline judges, and parsing answers into verdicts.
+"""The judge's prompts and answers: renders prompts, parses prompts for offline judges, and parses answers into verdicts.
 
-The content follows Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the wording is our own. Unlike the
-paper's, our prompts put the bullets before the insight, so that all calls about one summary share a long prefix, which providers
-discount.
+The prompts' content follows Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the wording is our own. Unlike
+the paper's, our prompts put the bullets before the insight. So all calls about one summary share a long prefix, for which
+providers give a discount.
 
-The answer's format is that of the paper, appendix A.2; `text.answers` reads it. A verdict is a JSON object with a coverage. Only
-another such object can contradict it; the text around it cannot. Malformed answers have an `error` of `text.answers`, or
+The answer's format is that of the paper's appendix A.2; `text.answers` parses it. A verdict is a JSON object with a coverage.
+Only another such object can contradict it; the text around it cannot. A Malformed answer has an `error` of `text.answers`, or
 two_verdicts, unknown_coverage, unusable_bullet, missing_insight, unclear_insight.
 """
 
@@ -34,7 +34,8 @@ _NUMBER_WORDS = {1: "One", 2: "Two", 3: "Three"}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of a prompt: all insights of a summary `together` or one per call; one worked example, or `nine` (few-shot)."""
+    """The form of a prompt. `together`: it asks about all insights of a summary, not about one. `nine`: it has nine worked
+    examples (few-shot), not one."""
 
     together: bool = False
     nine: bool = False
@@ -45,9 +46,9 @@ ALONE = Form()
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A parsed judge's prompt: insights and bullets, with their ids in the prompt.
+    """A parsed judge prompt: insights and bullets, with their ids in the prompt.
 
-    `together`: the prompt asks about all insights in one answer; otherwise there is one insight, with id 1.
+    If `together`, the prompt asks about all insights in one answer. Otherwise it has one insight, with id 1.
     """
 
     insights: tuple[str, ...]
@@ -59,9 +60,9 @@ class Question:
 
 @lru_cache(maxsize=64)
 def template(prompt: str = "", form: Form = ALONE) -> str:
-    """The template: the user's `prompt`, or the built-in one of the form if empty, with worked examples inserted.
+    """Return the template: the user's `prompt` or, if it is empty, the built-in one of the form, with worked examples inserted.
 
-    Raises ValueError, in one line, if the user's prompt lacks a placeholder that the form needs, or has an unknown one.
+    Raises ValueError if the user's prompt lacks a placeholder that the form needs, or has an unknown one.
     """
     text = prompt or shipped("prompts", "per_summary.txt" if form.together else "per_insight.txt")
     needed = ("[[INSIGHTS]]" if form.together else "[[INSIGHT]]", "[[BULLETS]]", *((EXAMPLES,) if form.nine else ()))
@@ -75,7 +76,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
         )
         raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand{hint}")
     known = (*needed, EXAMPLES)
-    # The insight placeholder of the other form is allowed, and not filled.
+    # The insight placeholder of the other form is allowed, but not filled.
     taken = {*known, "[[INSIGHT]]", "[[INSIGHTS]]"}
     unknown = sorted(set(_LOOKS_LIKE_ONE.findall(text)) - taken)
     if unknown:
@@ -84,37 +85,38 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
-    """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
+    """Insert the insight and the numbered bullets (from 1) into the template. Placeholders inside inserted text are not
+    replaced."""
     return fill(text, placeholders(insight, bullets))
 
 
 def placeholders(insight: str, bullets: Sequence[str]) -> dict[str, Material]:
-    """Placeholder of a template about one insight -> the text to insert."""
+    """Return the text for each placeholder of a template about one insight."""
     return {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))}
 
 
 def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:
-    """Like `render`, with all insights, numbered from 1."""
+    """Insert all insights, numbered from 1, and the bullets into the template, as `render` does."""
     shown = {"[[INSIGHTS]]": numbered_json("insight", tuple(insights)), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))}
     return fill(text, shown)
 
 
-# Cached: the bullets are rendered once per summary, the insights once for all systems.
+# Cached, so that the bullets are rendered once per summary, and the insights once for all systems.
 @lru_cache(maxsize=256)
 def numbered_json(noun: str, texts: tuple[str, ...]) -> Material:
-    """`{"bullets": [{"bullet_id": 1, "text": "..."}]}`, or the same with another noun, on one line, so that no text can imitate a
-    line of the prompt."""
+    """Return `{"bullets": [{"bullet_id": 1, "text": "..."}]}`, or the same with another noun. It is one line, so that no text can
+    imitate a line of the prompt."""
     return json_line({f"{noun}s": [{f"{noun}_id": number, "text": text} for number, text in enumerate(texts, 1)]})
 
 
-# Cached, since all systems are judged by the same insights of a query.
+# Cached, since the insights of a query are the same for all systems.
 @lru_cache(maxsize=1024)
 def insight_line(insight: str) -> Material:
-    """The insight unchanged, or as a JSON string if it could be misread.
+    """Return the insight unchanged, or as a JSON string if it could be misread.
 
-    It could be misread if it is empty, has line breaks or control characters or blanks at its ends, imitates the structure of a
-    prompt (`text.neutral`), is one of this prompt's headings, or is itself a JSON string. So an insight is always one line, and
-    never a section of the prompt.
+    It could be misread if it is empty, contains line breaks or control characters, or begins or ends with blanks. It could also
+    be misread if it imitates the structure of a prompt (`text.neutral`), is one of this prompt's headings, or is itself a JSON
+    string. So an insight is always a single line, and never a section of the prompt.
     """
     plain = (
         insight == insight.strip()
@@ -129,11 +131,12 @@ def insight_line(insight: str) -> Material:
 
 
 def read(prompt: str) -> Question:
-    """The question at the end of a judge's prompt: the last section of each heading, in either order.
+    """Parse the question at the end of a judge's prompt. Of each heading, the last section counts; their order does not matter.
 
-    Works for our prompts and for others with the same headings, each alone on a line: `Bullet Points:` with the bullets as
-    JSON, and `Reference Insight:` with one insight or `Reference Insights:` with several as JSON. An insight before the bullets
-    ends at their heading, an insight after them at the next blank line. Raises LookupError, naming the missing section.
+    Works for our prompts and for others with the same headings, each alone on a line: `Bullet Points:` with the bullets as JSON,
+    and `Reference Insight:` with one insight or `Reference Insights:` with several as JSON. An insight before the bullets ends at
+    the bullets' heading. An insight after the bullets ends at the next blank line. Raises LookupError, which names the missing
+    section.
     """
     insight_heads = list(INSIGHT_HEADING.finditer(prompt))
     if not insight_heads:
@@ -165,7 +168,7 @@ def read(prompt: str) -> Question:
 
 
 def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | None:
-    """The numbered texts of the first JSON object after `start`; None if it has another form."""
+    """Return the numbered texts of the first JSON object after `start`, or None if it has another form."""
     brace = prompt.find("{", start)
     if brace < 0:
         return None
@@ -178,7 +181,8 @@ def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | N
 
 @cache
 def _worked_examples(form: Form) -> str:
-    """One summary with three judged insights (full, partial, none), or three of them: the nine shots of section 4.3."""
+    """Return the worked examples: one summary with three judged insights (full, partial, none), or three such summaries, which
+    are the nine shots of section 4.3."""
     examples, shown = json.loads(shipped("prompts", "examples.json")), []
     for place, example in enumerate(examples if form.nine else examples[:1], 1):
         title = f"Worked example {place}." if form.nine else "A worked example."
@@ -197,7 +201,7 @@ def _worked_examples(form: Form) -> str:
 
 
 def _json_string(text: str) -> str | None:
-    """The string that `text` encodes as JSON, or None."""
+    """Return the string that `text` encodes as JSON, or None."""
     if not text.startswith('"'):
         return None
     try:
@@ -209,23 +213,23 @@ def _json_string(text: str) -> str | None:
 
 @cache
 def shipped(*path: str) -> str:
-    """The text of a file in this folder."""
+    """Read a file in this folder."""
     return resources.files("summhay_ray.judge").joinpath(*path).read_text(encoding="utf-8")
 
 
 _LABEL = re.compile(r"(?:(?P<FULL>full|fully)|(?P<PARTIAL>partial|partially)|(?P<NO>no|not(?=covered)))(?:coverage|covered)?")
 _MOST_APART = 0.5
-"""A value that differs more than this from the value of its label is ignored."""
+"""Maximum difference between a verdict's value and the value of its label. With a larger difference, the value is ignored."""
 
 Read = Verdict | Malformed
 
 
 def read_verdict(text: str, finish_reason: str = "stop") -> Read:
-    """The verdict in an answer: coverage as one of records.Coverage, and the judge's bullet id as JSON.
+    """Parse the verdict in an answer: coverage as one of records.Coverage, and the judge's bullet id as JSON.
 
-    The bullet id ("null" if there is none) is not checked against the summary: scoring decides how an unusable one counts. An
-    answer that was cut at the token limit (`finish_reason` "length") is always Malformed: the judge had not finished, and might
-    have changed its mind.
+    The bullet id ("null" if there is none) is not checked against the summary: scoring decides how to count an unusable one. An
+    answer that was cut at the token limit (`finish_reason` "length") is always Malformed, since the unfinished part could have
+    contradicted the verdict.
     """
     try:
         return _one([_verdict_of(value) for value in _objects(text, finish_reason)])
@@ -234,11 +238,11 @@ def read_verdict(text: str, finish_reason: str = "stop") -> Read:
 
 
 def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> list[Read]:
-    """The verdicts of `{"judgments": [{"insight_id": 1, "coverage": ..., "bullet_id": ...}, ...]}` on insights 1..n_insights.
+    """Parse `{"judgments": [{"insight_id": 1, "coverage": ..., "bullet_id": ...}, ...]}` into verdicts on insights 1..n_insights.
 
-    All are Malformed if the answer is cut or broken, if a verdict names no insight, or if one names an unknown insight while a
-    known one is missing (a model that counts from 0 would assign every verdict to the wrong insight). Otherwise unknown insights
-    are ignored.
+    All verdicts are Malformed if the answer is cut or broken, or if a verdict names no insight. They are also Malformed if one
+    names an unknown insight while a known one is missing: a model that counts from 0 would assign every verdict to the wrong
+    insight. Otherwise unknown insights are ignored.
     """
     said: dict[int | None, list[Read]] = {}
     try:
@@ -256,7 +260,7 @@ def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> li
 
 
 def _objects(text: str, finish_reason: str) -> list[dict[str, Any]]:
-    """The answer's objects with a coverage, nested ones included. Raises UnusableAnswer."""
+    """Return the answer's objects with a coverage, including nested ones. Raise UnusableAnswer if there are none."""
     optional = ("bullet_id", "insight_id", "value", "uncertainty")
     found = json_objects(final_text(text, finish_reason), "coverage", optional=optional, nested=True)
     if not found:
@@ -271,7 +275,7 @@ def _one(read: Sequence[Read]) -> Read:
 
 
 def _verdict_of(value: dict[str, Any]) -> Read:
-    """The verdict in an object with a coverage. An uncertainty outside 0..1 is dropped."""
+    """Return the verdict in an object with a coverage. An uncertainty outside 0..1 is ignored."""
     word, bullet = value["coverage"], json.dumps(value.get("bullet_id"))
     match = _LABEL.fullmatch(re.sub(r"[\W_]+", "", word.lower())) if isinstance(word, str) else None
     if match is None:
@@ -285,17 +289,17 @@ def _verdict_of(value: dict[str, Any]) -> Read:
 
 
 def expected_of(value: Any, coverage: str) -> float | None:
-    """The expected coverage in an optional field; None if it is not in 0..1, or contradicts the label."""
+    """Return the expected coverage in an optional field, or None if it is not in 0..1, or contradicts the label."""
     expected = fraction(value)
     return None if expected is None or abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART else expected
 
 
 def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
-    """The verdict, checked against a summary of `n_bullets` bullets. This is required before combining verdicts.
+    """Check the verdict against a summary of `n_bullets` bullets. Verdicts must be checked before they are combined.
 
-    For a covered insight, the verdict must name a bullet (1..n_bullets); for NO_COVERAGE, none (the bullet id becomes "NA").
-    Anything else is Malformed ("unusable_bullet"). A user's own judge may also return an unknown label ("unknown_coverage") or a
-    value outside 0..1 ("unusable_value").
+    For a covered insight, the verdict must name a bullet (1..n_bullets). For NO_COVERAGE it must name none; the bullet id becomes
+    "NA". Anything else is Malformed ("unusable_bullet"). A user's own judge may also return an unknown label ("unknown_coverage")
+    or a value outside 0..1 ("unusable_value").
     """
     if verdict.coverage not in COVERAGE_VALUE:
         return _unknown(json.dumps(verdict.coverage, default=str))
@@ -311,7 +315,8 @@ def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
 
 
 def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
-    """The bullet (1..n_bullets) that `bullet_id` (JSON) names, or None. 3, 3.0, "3", "bullet 3" and [3] all name bullet 3."""
+    """Return the bullet (1..n_bullets) that `bullet_id` (JSON) names, or None. 3, 3.0, "3", "bullet 3" and [3] all name bullet
+    3."""
     try:
         value = json.loads(bullet_id)
     except ValueError:
@@ -321,7 +326,8 @@ def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
 
 
 def _bullet_failure(bullet_id: str) -> Malformed | None:
-    """The failure if the bullet id (JSON) of a NO_COVERAGE contains a positive number, else None. Words count as no bullet."""
+    """Return a failure if the bullet id (JSON) of a NO_COVERAGE contains a positive number, else None. Words do not name a
+    bullet."""
     if re.search(r"(?<![-\d.])0*[1-9]", re.sub(r"\\u[0-9a-f]{4}", "", bullet_id)):
         return Malformed("unusable_bullet", f'NO_COVERAGE names bullet {bullet_id:.60}; expected "NA"')
     return None
@@ -332,5 +338,5 @@ def _unknown(word: str) -> Malformed:
 
 
 def fraction(value: Any) -> float | None:
-    """The number from 0 to 1 that a JSON value is, or None."""
+    """Return a JSON value that is a number from 0 to 1, or None."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 else None

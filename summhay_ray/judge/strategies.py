@@ -1,7 +1,7 @@
-"""Strategies: how a model is asked, by `strategy:` in a spec. Other packages import from `summhay_ray.judge`.
+"""Strategies of asking a model, which a spec chooses by `strategy:`. Other packages import from `summhay_ray.judge`.
 
 A strategy asks about one insight per call (paper, appendix A.2) or about all insights of a summary at once, with or without nine
-examples. `strategy:` may also be a judge's code (`module:Class`), or the name of a composed judge (`combine.py`).
+examples. `strategy:` may also name a judge class (`module:Class`) or a composed judge (`combine.py`).
 """
 
 import asyncio
@@ -24,7 +24,8 @@ from summhay_ray.text import UnusableAnswer, fill, final_text, json_line, json_v
 
 
 class PerInsight:
-    """One call per insight, all calls of a summary at once. They share the prompt's prefix (instructions and bullets)."""
+    """Makes one call per insight, and all calls of a summary at the same time. They share the prompt's prefix of instructions and
+    bullets."""
 
     name: ClassVar[str] = "per_insight"
     form: ClassVar[prompting.Form] = prompting.ALONE
@@ -32,11 +33,12 @@ class PerInsight:
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome per insight, in the order of `insights`. Raises ValueError if the user's prompt lacks a placeholder."""
+        """Return one outcome per insight, in the order of `insights`. Raise ValueError if the user's prompt lacks a
+        placeholder."""
         text, sampling = template(settings.prompt, self.form), Sampling(settings.sampling)
         requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup, settings.sample)
         answers = await gather(map(ask, requests))
-        # A replayed judgment stays unchanged, so that `--compat release` can read it as the release's script does.
+        # A replayed judgment is not changed, so that `--compat release` can read it as the release's script does.
         return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
 
 
@@ -48,14 +50,14 @@ class FewShot(PerInsight):
     form: ClassVar[prompting.Form] = prompting.Form(nine=True)
 
 
-# Summaries repeat: render their prompts and compute their keys only once.
+# Summaries repeat, so their prompts and keys are computed only once.
 @functools.lru_cache(maxsize=128)
 def _requests(
     text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: Sampling, lookup: str, sample: int
 ) -> tuple[Request, ...]:
-    """A request for each insight. `text`: the template."""
+    """Return a request for each insight. `text`: the template."""
     prompts = [prompting.render(text, insight.text, bullets) for insight in insights]
-    # Characters at the beginning of the prompt that the judgments of the other insights share.
+    # The length of the prompt's beginning, which it shares with the prompts for the other insights.
     shared = 0
     if len(insights) > 1:
         shared = length_before(text, prompting.placeholders(insights[0].text, bullets), ["[[INSIGHT]]"], prompts[0])
@@ -74,9 +76,9 @@ def _requests(
 
 
 def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]:
-    """The verdict in a raw answer, or the failure; with the raw answer's key, attempts and price.
+    """Return the verdict in a raw answer, or the failure, with the raw answer's key, attempts and price.
 
-    `repair`: an unambiguous bullet id ("bullet 3", [3], 3.0) becomes its number.
+    If `repair`, an unambiguous bullet id ("bullet 3", [3], 3.0) becomes its number.
     """
     if not isinstance(raw, Answer):
         return raw
@@ -86,7 +88,7 @@ def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]
     return Answer(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
 
 
-# One answer judges all summaries with the same bullets.
+# One answer judges all summaries that have the same bullets.
 @functools.lru_cache(maxsize=1024)
 def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed:
     verdict = prompting.read_verdict(text, finish_reason)
@@ -94,7 +96,7 @@ def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed
 
 
 def repair_bullet_id(verdict: Verdict) -> Verdict:
-    """The verdict with its bullet id as a number, if it names one."""
+    """Return the verdict with its bullet id as a number, if it names a bullet."""
     named = prompting.usable_bullet(verdict.bullet_id, sys.maxsize)
     return verdict if named is None else replace(verdict, bullet_id=str(named))
 
@@ -103,12 +105,12 @@ V = TypeVar("V")
 
 
 class PerSummary:
-    """One call per summary. If the answer has no clear verdict on an insight, there is one further call about that insight alone.
+    """Makes one call per summary. If the answer has no clear verdict on an insight, one more call asks about that insight alone.
 
-    A spec's `max_tokens` is for one judgment, as with every other strategy: a call about n insights allows n times as many. The
-    price of that call is divided among its n outcomes, to the micro-dollar, so that their sum is the price paid. An insight with
-    a second call also bears that call's price, and has the second answer's key. A refused or failed call is a refusal or failure
-    of every insight, without a second call, which would ask the same question.
+    A spec's `max_tokens` is for one judgment, as with every other strategy. So a call about n insights may use n times as many
+    tokens. The call's price is divided among its n outcomes, to the micro-dollar, so that their sum is the price paid. An insight
+    with a second call also has that call's price added, and has the second answer's key. If a call is refused or fails, so does
+    every insight; there is no second call, since it would ask the same question.
     """
 
     name: ClassVar[str] = "per_summary"
@@ -118,9 +120,10 @@ class PerSummary:
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome per insight, in the order of `insights`. Raises ValueError if the user's prompt lacks a placeholder."""
+        """Return one outcome per insight, in the order of `insights`. Raise ValueError if the user's prompt lacks a
+        placeholder."""
         if settings.lookup:
-            # The release holds one judgment per insight, so look them up one by one.
+            # The release has one judgment per insight, so they are looked up one by one.
             return await self.alone().judge(insights, bullets, replace(settings, prompt=""), ask)
         if not insights:
             return []
@@ -138,7 +141,8 @@ class PerSummary:
         ]
 
     async def _ask_alone(self, insight: Insight, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Verdict]:
-        """Ask about the insight alone, with our prompt for one insight, or with the user's own prompt and this insight in it."""
+        """Ask about the insight alone. The prompt is our prompt for one insight, or the user's own prompt with only this
+        insight."""
         if not settings.prompt:
             return (await self.alone().judge([insight], bullets, settings, ask))[0]
         raw = await ask(self._request([insight], bullets, settings))
@@ -170,13 +174,13 @@ class FewShotPerSummary(PerSummary):
 
 
 def divide_price(usd_micros: int, n: int) -> list[int]:
-    """Divide a price among n outcomes as evenly as integers allow; they add up to the price."""
+    """Divide a price among n outcomes as evenly as possible in whole micro-dollars. The parts add up to the price."""
     part, rest = divmod(usd_micros, n)
     return [part + (index < rest) for index in range(n)]
 
 
 def add_price(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
-    """The outcome with an additional price."""
+    """Return the outcome with `usd_micros` added to its price."""
     if not usd_micros:
         return outcome
     if isinstance(outcome, Answer):
@@ -186,7 +190,7 @@ def add_price(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
 
 
 def _outcomes(raw: Answer[RawAnswer], n_insights: int) -> list[Outcome[Verdict]]:
-    """The answer's verdict on each insight, with its key and attempts, but without its price."""
+    """Return the answer's verdict on each insight, with the answer's key and attempts, but without its price."""
     return [
         replace(read, key=raw.key, attempts=raw.attempts)
         if isinstance(read, Malformed)
@@ -200,27 +204,29 @@ FORMS: Mapping[str, prompting.Form] = {one.name: one.form for one in (PerInsight
 
 
 def check_prompt(text: str, strategy: str = "per_insight") -> None:
-    """Raises ValueError, in one line, if a judge's prompt file lacks a placeholder that its strategy fills."""
+    """Raise ValueError if a judge's prompt file lacks a placeholder that its strategy fills."""
     template(text, FORMS.get(strategy, prompting.ALONE))
 
 
 def prompt_template(prompt: str, strategy: str) -> str:
-    """The prompt template of a built-in strategy: the user's `prompt`, or ours; empty for other strategies."""
+    """Return the prompt template of a built-in strategy: the user's `prompt`, or ours. Return an empty string for other
+    strategies."""
     form = FORMS.get(strategy)
     return "" if form is None else template(prompt, form)
 
 
 def asks_alone(strategy: str) -> bool:
-    """Whether a built-in strategy asks about each insight separately, so that verdicts do not depend on other insights."""
+    """Whether a built-in strategy asks about each insight separately. Then verdicts do not depend on other insights."""
     form = FORMS.get(strategy)
     return form is not None and not form.together
 
 
 @functools.lru_cache(maxsize=64)
 def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
-    """sha256 (hex) of the prompt templates, with the user's `prompt` or, if it is empty, our own: part of a run's identity.
+    """Return the sha256 (hex) of the prompt templates, with the user's `prompt` or, if it is empty, our own. It is part of a
+    run's identity.
 
-    It covers the strategy's own prompt and the one for a second call about a single insight.
+    It covers the strategy's own prompt, and the prompt of a second call about a single insight.
     """
     form = FORMS.get(strategy, prompting.ALONE)
     asked = [template(prompt, form)]
@@ -235,8 +241,8 @@ def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A verdict on an answer to a question that no document answers. `invents`: 1 if it makes a claim, 0 if not; between the two
-    for a judge composed of others. `bullet`: the first bullet with a claim, from 1."""
+    """A verdict on an answer to a question that no document answers. `invents` is 1 if the answer makes a claim, and 0 if not; a
+    composed judge's value may be between. `bullet`: the first bullet with a claim, from 1."""
 
     invents: float
     bullet: int | None = None
@@ -244,7 +250,7 @@ class Absence:
 
 
 async def judge_absence(query: str, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Absence]:
-    """Ask the settings' model whether the bullets make a claim. Without bullets there is no claim, and no model is asked."""
+    """Ask the settings' model whether the bullets make a claim. Without bullets there is no claim, so no model is asked."""
     if not bullets:
         return Answer(Absence(0.0, uncertainty=0.0))
     template = prompting.shipped("prompts", "absence.txt")
@@ -267,7 +273,7 @@ async def judge_absence(query: str, bullets: Sequence[str], settings: JudgeSetti
 
 
 def read_absence(text: str, n_bullets: int, finish_reason: str = "stop") -> Absence | Malformed:
-    """The verdict in a model's answer, `{"invents": true, "bullet_id": 2}`."""
+    """Parse the verdict in a model's answer, `{"invents": true, "bullet_id": 2}`."""
     try:
         value = json_value(final_text(text, finish_reason), "invents")
     except UnusableAnswer as error:

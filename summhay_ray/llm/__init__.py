@@ -1,9 +1,9 @@
-"""The gateway to language models. Only this package uses litellm. It imports `outcome`, `store` and `text`, and no benchmark.
+"""The gateway to language models. Only this package uses litellm. It imports no benchmark.
 
-One call: `gateway`, `retry`, `prefix`, `batches`, `request`. Rate limits and money: `ledger` and its files, `model_queue`,
-`budgets`. Providers: `provider_table`, `model_settings`, `prices`, `keys`. Transports: `direct`, `via_litellm`, `local_model`;
-`bodies`, `read_reply` and `vectors_and_scores` read what they return. Importing this package does not import litellm; the first
-call through litellm does.
+A call is made by `gateway`, `retry`, `prefix`, `batches` and `request`. Rate limits and money are in `ledger` and its files,
+`model_queue` and `budgets`. Providers are described by `provider_table`, `model_settings`, `prices` and `keys`. The transports
+are `direct`, `via_litellm` and `local_model`; `bodies`, `read_reply` and `vectors_and_scores` read what they return. litellm is
+imported by the first call through it, not by importing this package.
 """
 
 from summhay_ray.llm.batches import BatchApi, BatchRequest, BatchState, CallFailed, Line, batch_api

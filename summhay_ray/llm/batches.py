@@ -1,8 +1,9 @@
-"""Batch APIs: many requests in one job, at a part of the price, answered within a day.
+"""Batch APIs, which answer many requests in one job within a day, at a fraction of the price.
 
-Two wires: OpenAI's (a file of requests, and a batch of the file; also spoken by other providers and at an `api_base`), and
-Anthropic's (message batches). One object serves one model. Nothing here retries, waits or books: the engine's batch queue does.
-Creating a batch is not idempotent. After any doubt, `find` searches the provider's list for the batch before another is created.
+There are two protocols. OpenAI's has a file of requests, and a batch of the file; other providers and endpoints also speak it.
+Anthropic's has message batches. One object serves one model. This module does not retry, wait or charge; the engine's batch queue
+does. Creating a batch is not idempotent. If it is unknown whether a batch was created, `find` first searches the provider's list
+for it.
 """
 
 import json
@@ -23,13 +24,14 @@ from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.routes import Wire
 
 TOKEN = "summhay"
-"""The field of a batch's metadata with the token by which a batch is found if the reply to its creation was lost."""
+"""The field of a batch's metadata that contains the batch's token. If the reply to its creation was lost, the batch is found by
+the token."""
 ANTHROPIC_VERSION = "2023-06-01"
 MOST_BYTES_A_TOKEN = 64
 LISTED = 100
-"""Batches per page of a provider's list."""
+"""Number of batches per page of a provider's list."""
 SKEW_S = 600.0
-"""The provider's clock may be this much behind ours."""
+"""The provider's clock may be this many seconds behind ours."""
 
 LineKind = Literal["answer", "error", "unreadable", "expired", "cancelled"]
 
@@ -49,20 +51,20 @@ class BatchState(NamedTuple):
     id: str
     ended: bool
     total: int = 0
-    """Number of its requests; 0 if it is not known yet."""
+    """Number of requests; 0 if unknown."""
     answered: int = 0
-    """Number of requests that were answered, and are charged."""
+    """Number of requests that were answered, and so are charged."""
     created: float = 0.0
     """Seconds since 1970, by the provider's clock."""
     token: str = ""
     files: tuple[str, ...] = ()
-    """The files of its results, for OpenAI's wire."""
+    """The files of the results, for OpenAI's protocol."""
     failure: str = ""
-    """Why the whole batch failed at its validation; empty if it did not."""
+    """Why the whole batch failed the validation; empty if it did not fail."""
     flaws: tuple[tuple[int, str], ...] = ()
-    """(Number of the line from 1, what is wrong with it) of each request that failed the validation."""
+    """(Number of the line, counted from 1; what is wrong with it) of each request that failed the validation."""
     is_full: bool = False
-    """Whether it failed because too much is enqueued already: the same batch may be created later."""
+    """Whether it failed because too much is enqueued. The same batch may be created later."""
 
 
 class Line(NamedTuple):
@@ -72,12 +74,13 @@ class Line(NamedTuple):
     kind: LineKind
     reply: Reply | None = None
     decision: Decision | None = None
-    """The meaning of `error`."""
+    """What the error means, if `kind` is error."""
     message: str = ""
 
 
 class CallFailed(Exception):
-    """A request about a batch failed. The message is one line without secrets. `doubtful`: it may have been carried out."""
+    """Raised if a request about a batch fails. The message is one line without secrets. `doubtful`: the request may have been
+    executed."""
 
     def __init__(self, message: str, decision: Decision, status: int, doubtful: bool) -> None:
         super().__init__(message)
@@ -85,7 +88,7 @@ class CallFailed(Exception):
 
 
 def batch_body(request: Request, settings: ModelSettings) -> str:
-    """The JSON of a request in the form of its provider's batches. Raises ValueError for NaN or infinity, UnicodeEncodeError."""
+    """Return the JSON of a request for its provider's batches. Raises UnicodeEncodeError, or ValueError for NaN or infinity."""
     if batch_wire(settings.model, settings.api_base, settings.transport) == "openai":
         from summhay_ray.llm.direct import body_of
 
@@ -111,7 +114,7 @@ def batch_body(request: Request, settings: ModelSettings) -> str:
 
 @dataclass
 class BatchApi:
-    """The batches of one model. Each method makes its requests once, and raises CallFailed."""
+    """The batches of one model. Each method makes its requests only once, and raises CallFailed."""
 
     settings: ModelSettings
     most_requests = 50_000
@@ -124,28 +127,28 @@ class BatchApi:
             await self._http.close()
 
     async def create(self, token: str, requests: Sequence[BatchRequest]) -> str:
-        """Create a batch and return its id. A CallFailed that is `doubtful` may have created it."""
+        """Create a batch and return its id. If this raises a `doubtful` CallFailed, the batch may have been created."""
         raise NotImplementedError
 
     async def look(self, batch_id: str) -> BatchState:
-        """The state of a batch."""
+        """Return the state of a batch."""
         return self._state(await self._json("GET", f"{self._batches}/{quote(batch_id, safe='')}"))
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask the provider to stop a batch. Answers until then can be read, and are charged."""
+        """Ask the provider to stop a batch. Answers that it has already made can be read, and are charged."""
         await self._json("POST", f"{self._batches}/{quote(batch_id, safe='')}/cancel", {})
 
     async def lines(self, state: BatchState, n_tokens: int) -> list[Line]:
-        """The results of a batch that has ended. `n_tokens`: the most tokens of its answers."""
+        """Return the results of a batch that has ended. `n_tokens`: maximum tokens of all its answers."""
         raise NotImplementedError
 
     async def find(self, token: str, since: float, keys: frozenset[str], others: frozenset[str]) -> str | None:
-        """The id of the batch with this token, or with these keys, among those created after `since`; None if there is none, and
-        empty if that is not known yet. `others`: ids of other known batches."""
+        """Return the id of the batch with this token, or with these keys, among the batches that were created after `since`.
+        Returns None if there is none, and an empty text if that is not known yet. `others`: ids of other known batches."""
         raise NotImplementedError
 
     async def _states(self, since: float) -> AsyncIterator[BatchState]:
-        """The provider's batches that were created after `since`, from the newest on."""
+        """Yield the provider's batches that were created after `since`, newest first."""
         after = ""
         while True:
             page = await self._json("GET", f"{self._batches}?limit={LISTED}{after}")
@@ -175,7 +178,7 @@ class BatchApi:
             if not isinstance(body, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
-            # After an error, the batch may exist nevertheless.
+            # Despite the error, the batch may exist.
             raise CallFailed(f"{url} answers no JSON ({error})", Decision("transient", "bad_response"), 200, True) from error
         return body
 
@@ -199,7 +202,7 @@ class BatchApi:
             raise CallFailed(message, decide(error, wire), status, wire.sent and not refused) from None
 
     def _reply(self, key: str, body: Any) -> Line:
-        """The line of an answer in OpenAI's form."""
+        """Return the line of an answer in OpenAI's format."""
         error = error_in(body, "chat")
         if error is not None:
             return Line(key, "error", None, decide(error), str(error))
@@ -218,7 +221,7 @@ class OpenAiBatches(BatchApi):
     async def create(self, token: str, requests: Sequence[BatchRequest]) -> str:
         """See `BatchApi`."""
         url = "/v1/chat/completions"
-        # The bodies are JSON already: to encode them again would take a second for each 100 MB.
+        # The bodies are already JSON. Encoding them again would take a second per 100 MB.
         lines = "".join(
             f'{{"custom_id":"{request.claim.key}","method":"POST","url":"{url}","body":{request.body}}}\n' for request in requests
         )
@@ -236,7 +239,7 @@ class OpenAiBatches(BatchApi):
             )
             file = json.loads(content)["id"]
         except CallFailed as error:
-            # A file that was uploaded twice costs nothing.
+            # The error is not doubtful, since a file that was uploaded twice costs nothing.
             raise CallFailed(str(error), error.decision, error.status, False) from None
         except (ValueError, KeyError, TypeError) as error:
             message = f"the uploaded file has no id ({type(error).__name__})"
@@ -252,7 +255,7 @@ class OpenAiBatches(BatchApi):
         return None
 
     async def lines(self, state: BatchState, n_tokens: int) -> list[Line]:
-        """See `BatchApi`. A file that is gone has no lines."""
+        """See `BatchApi`. A missing file counts as empty."""
         found: list[Line] = []
         for file in state.files:
             limit = (1 << 26) + state.total * (1 << 14) + n_tokens * MOST_BYTES_A_TOKEN
@@ -309,7 +312,8 @@ class OpenAiBatches(BatchApi):
 
 
 class AnthropicBatches(BatchApi):
-    """Anthropic's message batches. They have no metadata: a lost creation is found by the keys among the results."""
+    """Anthropic's message batches. They have no metadata, so a batch whose creation was not confirmed is found by the keys in its
+    results."""
 
     most_requests = 100_000
     most_bytes = 250_000_000
@@ -326,7 +330,7 @@ class AnthropicBatches(BatchApi):
             raise CallFailed(message, Decision("transient", "bad_response"), 200, True) from error
 
     async def find(self, token: str, since: float, keys: frozenset[str], others: frozenset[str]) -> str | None:
-        """See `BatchApi`. The keys of a batch are known once it has ended."""
+        """See `BatchApi`. The keys of a batch are unknown until it has ended."""
         unknown = False
         async for state in self._states(since):
             if state.id in others or state.total != len(keys) or state.created < since - SKEW_S:
@@ -338,7 +342,7 @@ class AnthropicBatches(BatchApi):
         return "" if unknown else None
 
     async def lines(self, state: BatchState, n_tokens: int) -> list[Line]:
-        """See `BatchApi`. Results that are gone have no lines."""
+        """See `BatchApi`. Missing results count as empty."""
         limit = (1 << 28) + state.total * (1 << 14) + n_tokens * MOST_BYTES_A_TOKEN
         try:
             content = await self._call("GET", f"{self._batches}/{quote(state.id, safe='')}/results", None, limit=limit)
@@ -408,17 +412,17 @@ _STATUS = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Anthropic's type of an error -> the HTTP status that it has outside a batch."""
+"""Anthropic's type of an error -> its HTTP status outside of batches."""
 
 
 def batch_api(settings: ModelSettings) -> BatchApi:
-    """The batches of a model, by the wire of its endpoint."""
+    """Return the batch API of a model, in the protocol of its endpoint."""
     wire = batch_wire(settings.model, settings.api_base, settings.transport)
     return AnthropicBatches(settings) if wire == "anthropic" else OpenAiBatches(settings)
 
 
 def _json_lines(content: bytes) -> Iterator[dict[str, Any]]:
-    """The objects in JSON lines. Other lines are left out, so their requests count as missing."""
+    """Yield the objects in JSON lines. Skips other lines, whose requests then count as missing."""
     for line in content.split(b"\n"):
         try:
             found = json.loads(line) if line.strip() else None
@@ -439,7 +443,7 @@ def _count(body: Mapping[str, Any], name: str) -> int:
 
 
 def _seconds(text: Any) -> float:
-    """The seconds since 1970 of a time in RFC 3339; 0 for any other text."""
+    """Convert a time in RFC 3339 to seconds since 1970. Returns 0 for any other text."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

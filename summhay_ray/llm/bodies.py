@@ -1,7 +1,7 @@
-"""Reads response bodies up to a limit, and finds the reply or error in them.
+"""Reads response bodies up to a limit, and finds the reply or the error in them.
 
-Requests ask for uncompressed bodies. A body that is compressed nevertheless is unpacked only up to the limit: a megabyte can
-unpack to a gigabyte.
+Requests ask for uncompressed bodies. If a body is compressed anyway, it is decompressed only up to the limit, since a megabyte
+may decompress to a gigabyte.
 """
 
 import json
@@ -21,14 +21,14 @@ UNPACKED = {"Accept-Encoding": "identity"}
 """The header that asks for an uncompressed body."""
 
 ERROR_BYTES = 1 << 16
-"""Maximum bytes of an error's body that are read: its message is at the beginning."""
+"""Maximum number of bytes that are read of an error's body. The message is at its beginning."""
 
 BYTES_A_TEXT = 1 << 18
-"""Maximum bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
+"""Maximum number of bytes of one text's vector or score: 8,192 dimensions with 32 characters each."""
 
 _SHOWN = ERROR_BYTES
-"""Characters of a body in an error's message. It is cut again for display, after keys are hidden: half a key could not be
-hidden."""
+"""Maximum number of characters of a body in an error's message. The message is shortened for display only after keys were hidden,
+since half a key would not be recognized."""
 
 _PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results", "search": ""}
 _NAMES: Mapping[Task, str] = {
@@ -40,19 +40,19 @@ _NAMES: Mapping[Task, str] = {
 _LIMITED = re.compile(r"quota|rate[ _-]?limit|too many requests", re.IGNORECASE)
 
 _WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "deflate": (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)}
-"""Encoding -> zlib's window bits to try; some servers send deflate without its header."""
+"""Encoding -> zlib's window bits to try. Some servers send deflate without its header."""
 
 
 class UnreadableAnswer(Exception):
-    """The provider answered 200, but the body is not an answer to the request, or is unreadable."""
+    """Raised if the provider answers 200 with a body that is unreadable or not an answer to the request."""
 
 
 class AnswerTooLarge(Exception):
-    """The response body is longer than the model's limit."""
+    """Raised if the response body is longer than the model's limit."""
 
 
 class ProviderError(Exception):
-    """The provider answered with an error. The message begins with the HTTP status."""
+    """Raised if the provider answers with an error. The message begins with the HTTP status."""
 
     def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
         self.headers = {name.lower(): value for name, value in (headers or {}).items()}
@@ -64,7 +64,8 @@ class ProviderError(Exception):
 
 
 class AnswerBroken(ProviderError):
-    """The provider answered 200, but the answer ended with an error. `reply`: the received part, which may be paid."""
+    """Raised if the provider answers 200, but the answer ends with an error. `reply`: the received part, for which the provider
+    may charge."""
 
     def __init__(self, reply: Reply) -> None:
         choices = [choice for choice in reply.raw["choices"] if isinstance(choice, Mapping)]
@@ -77,7 +78,7 @@ class AnswerBroken(ProviderError):
 
 
 class Body:
-    """The body of one response, collected in pieces. An error's body is cut at its limit; a longer answer raises
+    """Collects the body of one response in pieces. An error's body is truncated at its limit. An answer that is too long raises
     AnswerTooLarge."""
 
     def __init__(self, status: int, headers: Mapping[str, str], limit: int) -> None:
@@ -87,12 +88,12 @@ class Body:
         self._raw = bytearray()
 
     def take(self, piece: bytes) -> bool:
-        """Add a piece. Returns whether to continue reading."""
+        """Add a piece. Returns whether to read more."""
         self._raw += piece
         return len(self._raw) <= self._limit
 
     def content(self) -> bytes:
-        """The collected body, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
+        """Return the collected body, decompressed. Raises AnswerTooLarge, UnreadableAnswer."""
         content = bytes(self._raw)
         if self._encoding not in ("", "identity"):
             content, problem = b"", "it was not requested"
@@ -113,7 +114,8 @@ class Body:
 
 
 def answer_limit(request: Request, settings: ModelSettings) -> int:
-    """Maximum bytes of an answer: from the spec, else by the number of texts (vectors, scores) or by `max_tokens`."""
+    """Return the maximum bytes of an answer: from the spec, else computed from the number of texts (for vectors and scores) or
+    from `max_tokens`."""
     if settings.max_answer_bytes is not None:
         return settings.max_answer_bytes
     if request.inputs:
@@ -122,12 +124,13 @@ def answer_limit(request: Request, settings: ModelSettings) -> int:
 
 
 def reply_in(body: Any, request: Request) -> Reply:
-    """The reply in the body of a response with status 200, in OpenAI's form, or in Cohere's for a reranking.
+    """Return the reply in the body of a response with status 200. The body is in OpenAI's format or, for a reranking, in
+    Cohere's.
 
-    Raises ProviderError for an error in place of an answer, and UnreadableAnswer for anything else.
+    Raises ProviderError if the body is an error, and UnreadableAnswer for anything else.
     """
     if request.task == "search":
-        # The caller of a search parses the body by the fields of the service.
+        # The caller of a search parses the body, since each service has its own fields.
         return Reply(json.dumps(body), "stop", Usage(0, 0, searches=1), {}, numbers=True)
     if problem := error_in(body, request.task):
         raise problem
@@ -145,18 +148,18 @@ def reply_in(body: Any, request: Request) -> Reply:
 
 
 def unreadable(error: Exception, content: str, task: Task) -> UnreadableAnswer:
-    """The error for a body that is not an answer to the task."""
+    """Return the error for a body that is not an answer to the task."""
     return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:_SHOWN]!r}")
 
 
 def error_in(body: Any, task: Task) -> ProviderError | None:
-    """The error in a body with status 200: some gateways pass on an error of the service behind them in this way.
+    """Return the error in a body with status 200. Some gateways report errors of the service behind them in this way.
 
-    Its status is the code in the body; else 429 if the text mentions a quota or a rate limit; else 500.
+    The error's status is the code in the body; else 429 if the text mentions a quota or a rate limit; else 500.
     """
     if not isinstance(body, Mapping) or body.get(_PAYLOAD[task]):
         return None
-    # In a chat, some protocols use `message` for the answer.
+    # In a chat, `message` may be the answer.
     error = body.get("error") or (body.get("message") if task != "chat" else None)
     if not error or not isinstance(error, Mapping | str):
         return None
@@ -171,7 +174,7 @@ def _status_in(said: str, *places: Any) -> int:
 
 
 def _message(body: str) -> str:
-    """The message in an error's body, in OpenAI's and similar forms; else the beginning of the body."""
+    """Return the message in an error's body in OpenAI's or a similar format; else the beginning of the body."""
     try:
         content: Any = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,12 +1,13 @@
-"""The money of a run: spent, reserved and uncertain amounts, whether a call fits the budgets, and which usage is not credible.
+"""The money of a run: its spent, reserved and uncertain amounts, its budgets, and usage that is not credible.
 
-Amounts are integer micro-dollars. Money is durable only in the ledger's records. A record lists the calls in flight and those
-that wait for it, and allows further calls up to an amount: the allowance. A call is granted (in `ledger.py`) only if the newest
-record lists it, or within its allowance. So after a kill, the uncertain money is at most the listed calls without
-an answer, plus the allowance.
+Amounts are integer micro-dollars. Money is durable only in the ledger's records. A record lists the calls in flight and the calls
+that wait for the record. It also has an allowance, an amount for further calls. The ledger grants a call only if the newest
+record lists it, or if it fits into the allowance. So after a kill, the uncertain money is at most the listed calls without an
+answer, plus the allowance.
 
-Reported usage above the reservation is not credible, and the reservation is charged instead. The log records it, so that it
-counts against the model in every worker and after every restart, until the model's `token_margin` is large enough to cover it.
+If reported usage exceeds the reservation, it is not credible, and the reservation is charged instead. The log records the usage.
+So it counts against the model in every worker and after every restart, until the model's `token_margin` is large enough to cover
+it.
 """
 
 import math
@@ -20,29 +21,30 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.store import RUN, Excess, Money, MoneyRecord, Purpose, Scope, is_batch, scopes, total_of
 
 AHEAD_CALLS = 4
-"""A record allows at least this many further calls of the largest worst case, so that calls need not wait for the next record."""
+"""A record allows at least this many further calls with the largest worst case, so that calls need not wait for the next
+record."""
 AHEAD_S = 0.3
-"""A record also allows the amount that is granted within this time."""
+"""A record also allows the amount that is usually granted within this time."""
 MOST_AHEAD = 50
-"""A record allows at most one fiftieth of a budget."""
+"""A record allows at most this fraction (1/50) of a budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The maximum to spend on the run (None: no bound), on each stage and on each model, in micro-dollars."""
+    """The budgets of the run (None: no budget), of stages and of models, in micro-dollars."""
 
     total: int | None = None
     stages: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, int] = field(default_factory=dict)
     margins: Mapping[str, float] = field(default_factory=dict)
-    """Model -> its `token_margin`, which determines whether its reported usage is credible; 1 if absent."""
+    """Model -> its `token_margin`, which determines whether reported usage is credible. A missing margin is 1."""
 
 
 class Account:
-    """The money of one run, counted against its budgets and granted within durable allowances."""
+    """The money of one run. It is limited by budgets, and granted within durable allowances."""
 
     def __init__(self, budgets: Budgets, session: int, money: Money) -> None:
-        """`money`: the run's money when this session began."""
+        """`money`: the run's money at the beginning of this session."""
         self._bounds: dict[Scope, int] = {
             **({} if budgets.total is None else {RUN: budgets.total}),
             **{("stage", name): micros for name, micros in budgets.stages.items()},
@@ -53,29 +55,29 @@ class Account:
         self.spent = Counter(money.spent)
         """Money charged for calls that have ended."""
         self.reserved: Counter[Scope] = Counter()
-        """The worst case of the calls in flight."""
+        """The sum of the worst cases of the calls in flight."""
         self.uncertain = money.uncertain + money.reserved
         """Maximum cost of calls whose outcome is unknown."""
         self._charged = Counter(money.charged)
         self._calls: dict[str, tuple[Purpose, int]] = {}
         """Key -> purpose and worst case of each call in flight."""
         self._earlier = dict(money.calls)
-        """The part of `uncertain` whose calls are known: a later session finds their answers in the log, if there are any."""
+        """The calls of earlier sessions that are included in `uncertain`. A later session may find their answers in the log."""
         self._wanted: dict[str, tuple[Purpose, int]] = {}
-        """The calls that wait only for the next record, added by `want`."""
+        """The calls that `want` has added, and that wait for the next record."""
         self._listed: dict[str, tuple[Purpose, int]] = {}
-        """The calls that the newest durable record lists, and that are not granted yet."""
+        """The calls that the newest durable record lists and that are not granted yet."""
         self._promised: dict[str, tuple[Purpose, int]] = {}
-        """The calls that wait for a record or are listed by one. The money that they need is reserved for them."""
+        """The calls that wait for a record or are listed in one. The money that they need is kept free for them."""
         self._promised_sum: Counter[Scope] = Counter()
         self._n_promised: Counter[str] = Counter()
         """Model -> the number of its calls in `_promised`."""
         self._granted: Counter[Scope] = Counter()
-        """The worst cases of all calls that this session has granted."""
+        """The sum of the worst cases of all calls that this session has granted."""
         self._granted_to: Counter[Scope] = Counter()
         """The maximum of `_granted` that the newest durable record allows."""
         self._writing: tuple[Counter[Scope], dict[str, tuple[Purpose, int]]] | None = None
-        """The record that is being written: the maximum of `_granted` that it will allow, and the waiting calls that it lists."""
+        """The record that is being written: its maximum of `_granted`, and the waiting calls that it lists."""
         self._largest: Counter[Scope] = Counter()
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None
@@ -93,14 +95,15 @@ class Account:
             self.uncertain[scope] += micros
 
     def lose(self, key: str) -> None:
-        """Count the worst case of a call as uncertain, since its worker is gone. Its answer may still turn up in the log."""
+        """Count the worst case of a call as uncertain, since its worker is gone. The call's answer may still appear in the
+        log."""
         if (call := self._calls.get(key)) is not None:
             self._earlier[key] = call
             self.add_uncertain(*call)
 
     def reserve(self, key: str, purpose: Purpose, micros: int) -> None:
-        """Reserve money for a call, whose worst case is `micros`."""
-        # From now on, an answer with this key may be this call's, and says nothing about the cost of an earlier call.
+        """Reserve money for a call with the worst case `micros`."""
+        # From now on, an answer with this key may come from this call. So it no longer shows the cost of an earlier call.
         self._earlier.pop(key, None)
         listed = key in self._listed
         if key in self._promised:
@@ -112,15 +115,15 @@ class Account:
                 self.reserved[scope] += micros
                 self._granted[scope] += micros
                 self._granted_to[scope] += micros if listed else 0
-                # Allowances are computed from the sizes and the rate of single calls, without batches.
+                # Leave out batches, since allowances are computed from the sizes and the rate of single calls.
                 if not is_batch(key):
                     self._largest[scope] = max(self._largest[scope], micros)
                 elif self._before is not None:
                     self._before[1][scope] += micros
 
     def resume_batches(self, batches: Mapping[str, tuple[Purpose, int]]) -> None:
-        """Reserve the money of submitted batches. The amounts that earlier sessions recorded for batches are not uncertain any
-        more."""
+        """Reserve the money of submitted batches. The amounts that earlier sessions recorded for batches are then no longer
+        uncertain."""
         for key in [key for key in self._earlier if is_batch(key)]:
             purpose, micros = self._earlier.pop(key)
             for scope in scopes(purpose):
@@ -128,7 +131,7 @@ class Account:
         for key, (purpose, micros) in batches.items():
             self.reserve(key, purpose, micros)
             for scope in scopes(purpose):
-                # The newest record of the budgets already includes the money of these batches.
+                # The newest record already includes the money of these batches.
                 self._granted_to[scope] += micros
 
     def release(self, key: str) -> None:
@@ -138,8 +141,8 @@ class Account:
             self.reserved[scope] -= micros
 
     def fits(self, key: str, purpose: Purpose, micros: int) -> Literal["yes", "wait", "record", "no"]:
-        """Whether the call's worst case fits every budget and the newest record. `wait`: not yet, but calls in flight may release
-        money. `record`: not before the next record; see `want`. A free call always fits."""
+        """Return whether the call's worst case fits every budget and the newest record. `wait`: it may fit when calls in flight
+        have released money. `record`: it fits only after the next record; see `want`. A free call always fits."""
         if not micros:
             return "yes"
         now, ever = self.room(purpose)
@@ -160,7 +163,8 @@ class Account:
         return "yes"
 
     def room(self, purpose: Purpose) -> tuple[float, float]:
-        """The largest worst case that all budgets have room for now, and the largest if all calls in flight were free."""
+        """Return the largest worst case that fits all budgets now, and the largest that would fit if all calls in flight cost
+        nothing."""
         now = ever = math.inf
         for scope in scopes(purpose) if self._bounds else ():
             if (left := self._budget_left(scope)) is not None:
@@ -168,12 +172,12 @@ class Account:
         return now, ever
 
     def _budget_left(self, scope: Scope) -> int | None:
-        """The rest of the scope's budget; None if it has none."""
+        """Return the rest of the scope's budget; None if it has no budget."""
         bound = self._bounds.get(scope)
         return None if bound is None else bound - self.spent[scope] - self.uncertain[scope] - self.reserved[scope]
 
     def want(self, calls: Iterable[Claim]) -> None:
-        """Let the next record list these calls, up to the first one that the budgets have no room for."""
+        """List these calls in the next record, up to the first one that does not fit the budgets."""
         for call in calls:
             key, purpose, micros = call.key, call.purpose, call.worst_micros
             if key not in self._promised:
@@ -187,15 +191,15 @@ class Account:
                 self._wanted[key] = purpose, micros
 
     def is_promised(self, key: str) -> bool:
-        """Whether this call waits for a record, or is listed by one."""
+        """Return whether this call waits for a record or is listed in one."""
         return key in self._promised
 
     def n_promised(self, model: str) -> int:
-        """The number of the model's calls that wait for a record, or are listed by one and not granted yet."""
+        """Return the number of the model's calls that wait for a record, or are listed in one and not granted yet."""
         return self._n_promised[model]
 
     def withdraw(self, key: str) -> None:
-        """Note that a call waits for no record any more."""
+        """Remove a call that no longer waits for a record."""
         if (call := self._promised.pop(key, None)) is not None:
             purpose, micros = call
             self._n_promised[purpose[1]] -= 1
@@ -207,7 +211,7 @@ class Account:
                 self._writing[1].pop(key, None)
 
     def record_due(self, now: float) -> MoneyRecord | None:
-        """The record that must be written now, if any: pass it to `note_durable` once it is durable."""
+        """Return the record that must be written now, if any. Call `note_durable` when it is durable."""
         if self._writing is not None:
             return None
         wanted = total_of(self._wanted)
@@ -229,7 +233,7 @@ class Account:
         return spare if left is None else max(0, min(spare, self._bounds[scope] // MOST_AHEAD, left - wanted))
 
     def note_durable(self) -> None:
-        """Note that the record that `record_due` returned is durable."""
+        """Mark the record that `record_due` returned as durable."""
         if self._writing is None:
             return
         before = self._listed
@@ -238,7 +242,7 @@ class Account:
             self.withdraw(key)
 
     def last_record(self) -> MoneyRecord:
-        """The record of the session's end: calls still in flight are uncertain from now on."""
+        """Return the record of the session's end. Calls that are still in flight become uncertain."""
         self._earlier |= self._calls
         self.uncertain += self.reserved
         self.reserved.clear()
@@ -247,25 +251,25 @@ class Account:
         return self._record(Counter(), ended=True)
 
     def _record(self, further: Counter[Scope], *, ended: bool) -> MoneyRecord:
-        """`further`: what may be spent in addition before the next record."""
+        """Return a record of the current state. `further`: the money that may be spent in addition before the next record."""
         amounts = dict(self.spent), dict(self._charged), self.uncertain - total_of(self._earlier)
         calls = {**self._earlier, **self._calls, **self._wanted}
         return MoneyRecord(self._session, ended, *amounts, calls, self.spent + self.uncertain + further)
 
 
 MOST_EXCESSES = 3
-"""This many answers above their reservations stop a model."""
+"""A model is stopped after this many answers whose usage exceeds the reservation."""
 
 FAR = 2.0
-"""A single answer that reports more than this many times its reservation stops a model, too."""
+"""A model is also stopped after one answer whose usage exceeds the reservation by more than this factor."""
 
 USAGE_NOT_CREDIBLE = "usage_not_credible"
-"""Class of the failures of a model that was stopped for such usage."""
+"""Class of the failures of a model that was stopped because of its usage."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExcessTotals:
-    """The totals of one model's answers whose reported usage exceeds their reservations."""
+    """The totals over a model's answers whose reported usage exceeds the reservation."""
 
     model: str
     answers: int
@@ -274,9 +278,9 @@ class ExcessTotals:
     claimed_usd: float
     charged_usd: float
     token_margin: float
-    """The smallest `token_margin` with which all of them would be credible."""
+    """The smallest `token_margin` with which all of these answers would be credible."""
     stopped: bool
-    """Whether the model is stopped: there are too many such answers, or one exceeds its reservation by too much."""
+    """Whether the model is stopped, because there are too many of these answers or one exceeds its reservation by too much."""
 
     def __str__(self) -> str:
         which = "1 answer claims" if self.answers == 1 else f"{self.answers} answers claim"
@@ -288,7 +292,8 @@ class ExcessTotals:
 
 
 def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> list[ExcessTotals]:
-    """The totals of each model, sorted by model. Answers that the model's `token_margin` (1 if absent) covers are left out."""
+    """Return the totals of each model, sorted by model. Leaves out answers that the model's `token_margin` (1 if missing)
+    covers."""
     by_model: dict[str, list[Excess]] = {}
     for excess in excesses:
         if excess.token_margin > margins.get(excess.model, 1.0):
@@ -312,12 +317,12 @@ def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> l
 
 
 def margins_of(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Model -> its `token_margin`, for the models that have one above 1."""
+    """Return model -> its `token_margin`, for the models that have a margin above 1."""
     return {model: entry.token_margin for model, entry in settings.items() if entry.token_margin > 1}
 
 
 def suggested_margin(margin: float) -> float:
-    """The `token_margin` to suggest: `margin` plus 1 %, rounded up to two decimals, since reservations are rounded."""
+    """Return the `token_margin` to suggest: `margin` plus 1 %, rounded up to two decimals, since reservations are rounded."""
     return math.ceil(margin * 101) / 100
 
 

@@ -1,7 +1,7 @@
-"""The direct transport: OpenAI's protocol over aiohttp, and reranking in Cohere's form.
+"""The direct transport: OpenAI's protocol over aiohttp, and reranking in Cohere's format.
 
-It serves all providers with a base URL in the table, any endpoint (vLLM, SGLang, ...) given as `api_base`, and the user's own
-search services. It takes a tenth of litellm's time per call.
+It serves all providers that have a base URL in the table, any endpoint (vLLM, SGLang, ...) that is given as `api_base`, and the
+user's own search services. A call takes a tenth of the time that it takes through litellm.
 """
 
 import asyncio
@@ -27,26 +27,27 @@ from summhay_ray.loops import off_loop
 from summhay_ray.routes import Wire, route_to
 
 KEEPALIVE_S = 4.0
-"""Idle connections are closed before the server closes them (5 s is common): a call on a closing connection may be lost but
-paid."""
+"""Idle connections are closed after this time, before the server closes them (5 s is common). A call on a connection that the
+server closes may be lost but charged."""
 
 CONNECT_S = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-"""The caller limits the time of a whole attempt (`llm.gateway.Gateway`)."""
+"""The timeouts of single steps. The caller (`llm.gateway.Gateway`) limits the time of a whole attempt."""
 _FILES = 65_536
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
-"""OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""
+"""Matches OpenAI's models that require `max_completion_tokens` instead of `max_tokens`, and that refuse a temperature if they
+reason."""
 
 
 _WIRE: ContextVar[Wire] = ContextVar("wire")
-"""The wire of the task's attempt."""
+"""The wire of the attempt that the current task makes."""
 
 
 class _Request(aiohttp.ClientRequest):
-    """A request that reports when it is sent. aiohttp's CONNECT request to a proxy is not one of these."""
+    """A request that reports when it is sent. aiohttp does not use this class for its CONNECT requests to proxies."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        """Called with an open connection, before the first byte of the request is written."""
+        """Record that the request is sent. aiohttp calls this before it writes the first byte to an open connection."""
         _WIRE.get().sent = True
         return await super().send(conn)
 
@@ -59,7 +60,7 @@ class DirectTransport:
         wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        # The ledger enforces the limits: the connection pool must not add a hidden one.
+        # The ledger enforces the limits, so the connection pool must not add a hidden one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
         headers = {**UNPACKED, "Content-Type": "application/json"}
         self._session = aiohttp.ClientSession(
@@ -87,7 +88,7 @@ class DirectTransport:
             url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False
         ) as response:
             body = Body(response.status, response.headers, answer_limit(request, settings))
-            # A short answer arrives all at once.
+            # A short answer arrives in one piece.
             while not response.content.at_eof() and body.take(await response.content.readany()):
                 pass
             content = body.content()
@@ -106,9 +107,9 @@ class DirectTransport:
         headers_of: Callable[[str | None], Mapping[str, str]],
         limit: int,
     ) -> bytes:
-        """Send any one request of the model's provider, and return the body of its answer (at most `limit` bytes).
+        """Send any request to the model's provider, and return the body of the answer (at most `limit` bytes).
 
-        `kind`: the content type of `data`. `headers_of`: the headers that carry the key. Raises the errors of `send`.
+        `kind`: the content type of `data`. `headers_of`: returns the headers for a key. Raises the errors of `send`.
         """
         route = route_to(url)
         key = key_for(settings, url)
@@ -135,7 +136,7 @@ class DirectTransport:
 
 
 def _address(task: Task, settings: ModelSettings) -> str:
-    """The URL of the service. Raises NoKey if no address is known for it."""
+    """Return the URL of the service. Raises NoKey if its address is unknown."""
     if task == "search":
         return settings.api_base or ""
     base = address_of(settings.model, settings.api_base).rstrip("/")
@@ -157,7 +158,7 @@ def _address(task: Task, settings: ModelSettings) -> str:
 
 
 def body_of(request: Request, settings: ModelSettings) -> bytes:
-    """The JSON body of a request. Raises ValueError for NaN and infinity, UnicodeEncodeError for lone surrogates."""
+    """Return the JSON body of a request. Raises ValueError for NaN and infinity; UnicodeEncodeError for lone surrogates."""
     model = settings.model
     if not request.inputs:
         fields = _chat_fields(request.sampling, model, request.n, request.logprobs, settings.service_tier)
@@ -175,7 +176,7 @@ def body_of(request: Request, settings: ModelSettings) -> bytes:
 
 @functools.lru_cache(maxsize=1024)
 def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None, tier: str | None) -> str:
-    """The JSON of a chat request's fields without the messages. `tier`: the service tier. Raises ValueError for NaN and
+    """Return the JSON of a chat request's fields except the messages. `tier`: the service tier. Raises ValueError for NaN and
     infinity."""
     name, renamed, sent = wire_name(model), _renamed(model), with_max_tokens(sampling)
     sent |= sent.pop("extra_body", None) or {}

@@ -1,9 +1,9 @@
-"""One call to a model, from its key to its outcome, and its single attempts.
+"""Makes one call to a model, from its key to its outcome, in one or more attempts.
 
-The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log;
-settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
-makes exactly one attempt, at the time of its grant, and raises if there is no answer. `retry` says what an error means;
-`ATTEMPTS` says how often to try again.
+These are the steps: compute the key; claim the call at the ledger, which grants it or returns the location of its answer; make
+HTTP attempts; write the answer to the log; settle; return the outcome. Retries, limits, budgets and prices are handled here and
+in the ledger. A transport makes exactly one attempt, at the time of its grant, and raises if there is no answer. `retry` defines
+what an error means, and `ATTEMPTS` how often to retry.
 """
 
 import asyncio
@@ -44,21 +44,22 @@ if TYPE_CHECKING:
     from summhay_ray.llm.via_litellm import LitellmTransport
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
-"""Error kind -> maximum number of such errors in one call. Any other kind ends the call at once."""
+"""Error kind -> maximum number of errors of this kind in one call. Any other kind ends the call at once."""
 
 
 @dataclass(eq=False)
 class Call:
-    """A call in progress, for a stage."""
+    """A call in progress. `stage`: the stage to which its cost counts."""
 
     request: Request
     settings: ModelSettings
     stage: str
     future: asyncio.Future[Any] = field(init=False)
-    """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
+    """The future that the caller awaits. If the caller cancels it, the current attempt is completed, and no further one is
+    made."""
     claim: Claim = field(init=False)
     wire: Wire = field(init=False)
-    """The progress of the attempt under the current grant."""
+    """The progress of the current attempt."""
     attempts: int = 0
     charged_micros: int = 0
     ends: Counter[str] = field(default_factory=Counter)
@@ -66,20 +67,20 @@ class Call:
 
 
 Transport: TypeAlias = "DirectTransport | LitellmTransport | LocalTransport"
-"""One way to reach models. `send(request, settings, wire)` makes one attempt, with the key from `keys` and the proxy from
-`routes` for the URL. Any exception explains why there is no answer, and `wire` records the progress of the request. `close()`
+"""A transport. `send(request, settings, wire)` makes one attempt, with the key from `keys` and the proxy from `routes` for the
+URL. If there is no answer, it raises an exception with the reason. It records the progress of the request in `wire`. `close()`
 closes all connections."""
 
 
 @dataclass(eq=False)
 class Transports:
-    """One transport of each needed kind, since importing their libraries takes seconds."""
+    """The transports that are needed. Each is made on first use, since importing its library may take seconds."""
 
     local: LocalTransport = field(default_factory=LocalTransport)
     _made: dict[str, Transport] = field(default_factory=dict, init=False)
 
     def of(self, settings: ModelSettings, task: Task) -> Transport:
-        """The transport for a task of a model."""
+        """Return the transport for a task of a model."""
         kind = transport_of(settings.model, task, settings.api_base, settings.transport)
         if kind not in self._made:
             if kind == "direct":
@@ -102,7 +103,7 @@ class Transports:
 
 
 def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets) -> str:
-    """Why an attempt failed, in one line; with a remedy if the endpoint's address or the proxy may be the cause."""
+    """Return why an attempt failed, in one line. It includes a remedy if the endpoint's address or the proxy may be the cause."""
     base, route, message = call.settings.api_base, call.wire.route, secrets.one_line(error)
     lost = getattr(error, "status_code", None) == 404 and call.request.task != "search"
     if lost and base and not re.search(r"/v\d", urlsplit(base).path):
@@ -116,10 +117,12 @@ def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets)
 log = logging.getLogger(__name__)
 
 MENDABLE = {"bad_request", "context_window", "request_too_large", "timeout"}
-"""Errors of a single request that the user can fix (an endpoint, a window). Nothing was paid; a later start retries."""
+"""Errors of a single request that the user can fix, for example with another endpoint or window. A later start retries the
+request."""
 
 LINGER_S = 0.1
-"""Seconds that an answer waits for others before a write to a bucket, since each durable write costs a request there."""
+"""Seconds for which an answer waits for other answers before it is written to a bucket, since each durable write costs a
+request."""
 
 BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
@@ -127,15 +130,15 @@ DRAIN_LOOK_S = 0.02
 
 Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
 Park = Callable[[BatchRequest], asyncio.Future[None]]
-"""Takes a request that waits for a batch. The future is cancelled when its caller does not wait for it any more."""
+"""Takes a request that must wait for a batch, and returns a future. The future is cancelled when the request's item ends."""
 
 
 class Gateway:
     """Sends a worker's requests to the models, on one event loop.
 
-    `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
-    by `provider/` for a family. `count` adds the tokens that they generate to the run's counters. `computes`: whether the worker
-    asks only them.
+    `models` has the settings of every model that may be called. `local` has the models that run in this process, by name, or by
+    `provider/` for a family. `count` adds the tokens that these models generate to the run's counters. `computes`: whether the
+    worker asks only local models.
     """
 
     def __init__(
@@ -163,11 +166,11 @@ class Gateway:
         self._append = Batched(lambda lines: asyncio.to_thread(self._log.append, lines), 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._open = 0
-        """The number of calls that are granted but not settled."""
+        """Number of calls that are granted but not settled."""
         self._secrets_known, self._n_sent_keys = Secrets(), -1
 
     def make_transports(self) -> None:
-        """Import the transports' libraries before the first call, which may take seconds. Call it on the event loop."""
+        """Import the transports' libraries before the first call, since this may take seconds. Call this on the event loop."""
         for settings in self._models.values():
             self._transports.of(settings, "chat")
 
@@ -181,14 +184,13 @@ class Gateway:
         await self._transports.close()
 
     async def drain(self, patience_s: float) -> None:
-        """Send nothing more, stop models in this process, wait up to `patience_s` for the calls in flight, and bring the log to
-        the store.
+        """Send no more calls, stop models in this process, wait up to `patience_s` for the calls in flight, and complete the log.
 
-        An unsent call is given back to the ledger. Its caller waits for ever, since the worker ends.
+        Unsent calls are given back to the ledger. Their callers wait forever, since the worker ends.
         """
         self._client.drain()
         end = asyncio.get_running_loop().time() + patience_s
-        # Grants that arrive now are given back before the first check.
+        # Wait a moment, so that grants which arrive now are given back before the first check.
         await asyncio.sleep(DRAIN_LOOK_S)
         while self._open and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
@@ -204,17 +206,17 @@ class Gateway:
         park: Park | None = None,
         resumed: bool = False,
     ) -> asyncio.Future[Any]:
-        """Begin a call. Returns a future of the result of `kept`, which is called with the outcome and the raw answer (None
-        without an answer; it may be unusable). The cost counts toward `stage`.
+        """Begin a call, and return a future. Its result is that of `kept`, which is called with the outcome and the raw answer.
+        The raw answer is None if there is none; it may also be unusable. The call's cost counts to `stage`.
 
-        With `park`, a request without an answer to a model with `batch` is passed to it instead of being sent. `resumed`: see
+        `park`: called with the request instead of sending it, if the model has `batch` and the log has no answer. `resumed`: see
         `Claim`.
 
-        Cancelling the future does not abort the call: an answer that is already paid for is kept.
+        Cancelling the future does not abort the call, so that an answer that is already paid for is kept.
         """
         call = Call(request, self._models[request.model], stage)
         work = asyncio.create_task(self._complete(call, kept, park, resumed))
-        # If the caller has been cancelled, nobody takes the call's error, and asyncio would print its traceback.
+        # Retrieve the call's error here. If the caller was cancelled, nobody else does, and asyncio would print the traceback.
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
         call.future = asyncio.shield(work)
         return call.future
@@ -248,7 +250,8 @@ class Gateway:
         return kept(*ended)
 
     async def _park(self, call: Call, park: Park) -> Ended:
-        """The stored answer to a request; without one, pass the request to `park`, and wait until the caller ends the wait."""
+        """Return the stored answer to a request. If there is none, pass the request to `park`, and wait until the caller
+        cancels."""
         settings, claim = call.settings.in_batch, call.claim
         while True:
             grant = (await self._client.claim(claim._replace(parks=True))).grant
@@ -264,7 +267,7 @@ class Gateway:
             claim = claim._replace(damaged=grant.location)
 
     async def _prepare(self, call: Call) -> Failed | None:
-        """The call's claim, or the reason why it cannot be sent."""
+        """Set the call's claim, or return the reason why the call cannot be sent."""
         request, settings = call.request, call.settings
         if problem := lacking(request.model, request.task, settings.api_base):
             return Failed("no_such_service", problem)
@@ -273,14 +276,14 @@ class Gateway:
             return Failed("unusable_sampling", problem)
         longest = 0 if request.inputs else longest_answer(request.sampling)
         prompt = request.prompt
-        # Counting takes time, and is not needed for a free local model without a context window.
+        # Do not count tokens for a free local model without a context window, since counting takes time.
         uncounted = settings.local and settings.context_window is None and settings.price == FREE
         counting = functools.partial(settings.prompt_tokens, prompt, request.sampling)
         prompt_tokens = 0 if uncounted else await off_loop(len(prompt), counting)
-        # The context window applies to each text to embed or rerank on its own.
+        # For embeddings and reranking, the context window applies to each text separately.
         length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
         if settings.context_window is not None and length + longest > settings.context_window:
-            # The user may set another window, and a retry costs no call.
+            # The failure is retryable, since the user may set another window.
             message = (
                 f"the prompt's {length} tokens and {longest} for the answer exceed the context window of "
                 f"{settings.context_window} tokens of {settings.model}"
@@ -292,7 +295,7 @@ class Gateway:
         return None
 
     async def _claim_and_send(self, call: Call, turn: Turn | None) -> Ended:
-        """Claim, send and settle the call repeatedly until it is answered or given up."""
+        """Claim, send and settle the call, repeatedly until it is answered or given up."""
         ended: Ended | None = None
         while ended is None:
             if call.future.cancelled():
@@ -306,11 +309,12 @@ class Gateway:
         return ended
 
     async def _end_unsent(self, grant: Grant, call: Call) -> Ended | None:
-        """The outcome of an unsent call. None: the stored answer is damaged, and the call must be claimed again."""
+        """Return the outcome of an unsent call. Returns None if the stored answer is damaged, so that the call must be claimed
+        again."""
         if grant.location is not None:
             try:
                 if self._files.folder is not None:
-                    # This is quicker than a thread, on which thousands of equal questions would wait.
+                    # Read without a thread, which would be slower if thousands of equal questions wait.
                     return read_answer(read_at(self._files, grant.location, call.claim.key))
                 return read_answer(await asyncio.to_thread(read_at, self._files, grant.location, call.claim.key))
             except DamagedRecord:
@@ -321,7 +325,7 @@ class Gateway:
         return Failed(error, message, call.request.key, call.attempts, call.charged_micros, retryable=True), None
 
     async def _send(self, call: Call, granted: GrantedCall) -> Ended | None:
-        """Send a granted call at its time, settle it and return its outcome. None: it must be claimed again."""
+        """Send a granted call at its time, settle it, and return its outcome. Returns None if it must be claimed again."""
         self._open += 1
         call.wire = Wire()
         try:
@@ -333,7 +337,8 @@ class Gateway:
                 self._settle(call, sent=False, again=is_wanted)
                 return None
             call.attempts += 1
-            # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
+            # Limit the whole attempt: a transport's own timeout may apply to each read, so that a server that sends single bytes
+            # would never end.
             limit = contextlib.nullcontext() if call.settings.local else asyncio.timeout(call.settings.timeout_s)
             try:
                 async with limit:
@@ -342,12 +347,13 @@ class Gateway:
             # Each SDK behind a transport raises its own errors, and every error must become a decision.
             except Exception as error:  # noqa: BLE001
                 decision = decide(error, call.wire)
-                # An answer that broke off comes with its error.
+                # The error of a truncated answer contains the received part.
                 broken: Reply | None = getattr(error, "reply", None)
                 return await self._handle_failure(call, decision, _explain(error, decision, call, self._secrets()), broken)
             return await self._store_answer(call, reply)
         except BaseException:
-            # The disk is full, or the loop ends. Settle nevertheless: the call may have been paid, and others may wait for it.
+            # For example, the disk is full, or the loop ends. Settle anyway, since the call may have been charged and others may
+            # wait for it.
             self._settle(call, call.claim.worst_micros * call.wire.sent, sent=call.wire.sent, doubtful=call.wire.sent)
             raise
         finally:
@@ -361,7 +367,7 @@ class Gateway:
         claim, settings = call.claim, call.settings
         if call.request.task == "embed" and not reply.flaw:
             reply = await self._check_dimensions(call.request, reply)
-        # Store an unusable answer under another key, so that a later run asks again.
+        # Store an unusable answer under another key, so that a later run sends the request again.
         key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
         origin = {"origin": settings.origin} if settings.origin else {}
         known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
@@ -369,27 +375,27 @@ class Gateway:
         work = functools.partial(written, known, reply, settings, claim, self._secrets())
         record, line = await off_loop(letters(reply), work)
         if self._ended:
-            # The worker ends after a drain, so the caller need not get an answer.
+            # Wait forever, since the worker ends after a drain.
             await asyncio.Future()
         location = await self._append(line)
         flaw, read, answered = record.get("flaw"), record["input_tokens"], record["output_tokens"]
         if not settings.local:
-            # The limits count at most the reserved tokens: implausible usage must not block them for minutes.
+            # Count at most the reserved tokens for the limits, since implausible usage must not block calls for minutes.
             most_read, most_answered = settings.reserved_tokens(claim.input_tokens, claim.output_tokens)
             read, answered = min(read, most_read), min(answered, most_answered)
-        # A service with contradictory answers would cause everything to be embedded again.
+        # Stop a service with contradictory answers, since all texts would be embedded again.
         stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
         how = {"location": location, "input_tokens": read, "output_tokens": answered, "stop": stop, "excess": Excess.of(record)}
         self._settle(call, record["usd_micros"], **how)
         return read_answer(record)
 
     async def _check_dimensions(self, request: Request, reply: Reply) -> Reply:
-        """The reply, with a flaw if its vectors differ in length from the model's other vectors."""
+        """Return the reply, with a flaw if its vectors have another length than the model's other vectors."""
         found = dimensions_of(reply.text)
         try:
             expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
         except (OSError, StoreError):
-            # Paid answers are kept nevertheless. They are compared with the others on reading.
+            # Keep the answer, which is paid for. It is compared with the others when it is read.
             return reply
         if found == expected:
             return reply
@@ -406,7 +412,7 @@ class Gateway:
             charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
         if call.settings.service_tier and decision.error == NO_CAPACITY:
-            # Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt.
+            # Send the call again: later in the same tier, or now in the standard tier. This does not count as an attempt.
             call.attempts -= 1
             falls_back = call.settings.falls_back
             if falls_back:
@@ -418,10 +424,10 @@ class Gateway:
         if again:
             log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, decision.error)
         pause_s = decision.after_s or None
-        # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
+        # After a 429 or with a requested pause, the ledger pauses all calls of the model. Otherwise, wait here.
         if again and not (limited or pause_s):
             self._client.ended(call.claim.key)
-            # The pause is random, and on average longer after each attempt.
+            # The pause is random. Its mean doubles with each attempt.
             await self._client.rest(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (call.attempts - 1))))
         stop = (decision.error, message) if decision.kind == "model" else None
         unreached = (UNREACHED, message) if decision.error == UNREACHED else None
@@ -432,13 +438,13 @@ class Gateway:
         if decision.error == "content_filter":
             return Refusal("content_filter", *details), None
         if decision.kind == "malformed":
-            # The user may raise the limit, and a later start retries.
+            # The failure is retryable, since the user may raise the limit.
             return Malformed(decision.error, *details, retryable=True), None
         return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
 
     def _secrets(self) -> Secrets:
-        """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key
-        was sent."""
+        """Return the secrets to hide in answers and errors. They are cached until a new key was sent, since there are many
+        calls."""
         if self._n_sent_keys != len(SENT):
             self._n_sent_keys = len(SENT)
             self._secrets_known = known_secrets(known.api_key_env for known in self._models.values() if known.api_key_env)

@@ -1,10 +1,10 @@
-"""Providers' keys: which key a request to a URL carries, and how keys are hidden in logs, reports and errors.
+"""Providers' keys. Decides which key is sent to which URL, and hides keys in logs, reports and errors.
 
-Every transport calls `key_for` before each request of any kind (`direct` for its own, `via_litellm` for those of litellm's SDKs).
-No other code attaches a provider's key. The actual URL decides.
+Every transport calls `key_for` before each request: `direct` for its own requests, and `via_litellm` for those of litellm's SDKs.
+No other code adds a provider's key. The key depends on the URL to which the request really goes.
 
-A secret is recognized by its value: the keys that were sent, and the values of the variables for keys (`SECRET_VARIABLES`, every
-`api_key_env`, the passwords of proxies). Its name or form does not matter.
+Secrets are recognized by their values, not by names or formats. These are the keys that were sent, and the values of the
+variables for keys: `SECRET_VARIABLES`, every `api_key_env`, and the passwords of proxies.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from summhay_ray.llm import provider_table
 from summhay_ray.llm.model_settings import ModelSettings
 
 NO_KEY = "no-key"
-"""Placeholder for a missing key. Headers that hold it are not sent to a foreign endpoint."""
+"""Placeholder for a missing key. Headers that contain it are not sent to a foreign endpoint."""
 HIDDEN = "***"
 
 SHORTEST = 8
-"""Shorter values (none, EMPTY, ...) are not secrets, and hiding them would damage texts."""
+"""Minimum length of a secret. Shorter values (none, EMPTY, ...) are not secrets, and hiding them would damage texts."""
 
 UNMISTAKABLE = 16
-"""A secret of at least this length does not occur in a text by chance: no word is so long."""
+"""Minimum length of a secret that does not occur in a text by chance, since no word is so long."""
 
 SENT: set[str] = set()
 """The values that this process has read or sent as keys, including login tokens."""
@@ -47,11 +47,11 @@ _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)
 
 
 class NoKey(Exception):
-    """A key is missing, or cannot be read or sent. The message names the variable or the file, never their content."""
+    """Raised if a key is missing, or cannot be read or sent. The message names the variable or the file, never its content."""
 
 
 def key_in(*variables: str) -> str | None:
-    """The first key in these variables or in the files named by `VARIABLE_FILE`; None if there is none. Raises NoKey.
+    """Return the first key in these variables, or in the files that `VARIABLE_FILE` names; None if there is none. Raises NoKey.
 
     `key_for` decides which variables may be read for which URL.
     """
@@ -62,7 +62,7 @@ def key_in(*variables: str) -> str | None:
                 value = Path(path).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
                 raise NoKey(f"{name}_FILE names {path!r}, which cannot be read as a key ({type(error).__name__})") from error
-        # No header can hold such a value. An SDK would print the key in its error, or raise an error as if the call had been
+        # No header can contain this value. An SDK would print the key in its error, or raise an error as if the call had been
         # sent.
         if value and not (value.isascii() and value.isprintable()):
             raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
@@ -73,8 +73,8 @@ def key_in(*variables: str) -> str | None:
 
 
 def find_key(settings: ModelSettings) -> tuple[bool, str]:
-    """(Whether the environment holds the model's key, where it is or how to set it.) It is in the variable that the spec names,
-    else in one of the provider's variables."""
+    """Return (whether the environment has the model's key, where it is or how to set it). The key is in the variable that the
+    spec names, else in one of the provider's variables."""
     named = settings.api_key_env
     variables = (named,) if named else provider_table.needed_variables(provider_table.provider_of(settings.model))
     if settings.api_base and not named:
@@ -92,9 +92,9 @@ def find_key(settings: ModelSettings) -> tuple[bool, str]:
 
 
 def note_sent(fields: Iterable[tuple[str, str]]) -> None:
-    """Remember the keys among the headers or query parameters of a request that is sent, given as (name, value).
+    """Add the keys in a request's headers or query parameters to `SENT`. `fields`: (name, value) of each.
 
-    A signature (`AWS4-HMAC-SHA256 Credential=..., ...`) is not a key: it is useless for another request.
+    A signature (`AWS4-HMAC-SHA256 Credential=..., ...`) is not a key, since it is useless for other requests.
     """
     for name, value in fields:
         words = value.split()
@@ -103,31 +103,33 @@ def note_sent(fields: Iterable[tuple[str, str]]) -> None:
 
 
 class Secrets:
-    """Values to hide: those of at least `SHORTEST` characters, in every encoding by JSON, URLs or HTML."""
+    """Values to hide, of at least `SHORTEST` characters. They are found in every encoding of JSON, URLs and HTML."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         long_enough = {value for value in values if len(value) >= SHORTEST}
         self.values = tuple(sorted(long_enough, key=lambda value: (-len(value), value)))
-        """The values, the longest first."""
-        # Searching for a word is much quicker than for a pattern, and each encoding of a value contains its longest plain word.
+        """The values, longest first."""
+        # Search for a word first, which is much faster than for a pattern. Each encoding of a value contains the value's longest
+        # plain word.
         self._words = [(max(re.findall(_PLAIN, value), key=len, default=""), value) for value in self.values]
 
     def unmistakable(self, but: str | None = None) -> Secrets:
-        """The values of at least `UNMISTAKABLE` characters that are not all the same. A text with such a value is refused, so
-        there must be no false matches."""
+        """Return the values of at least `UNMISTAKABLE` characters, except `but`. Texts with these values are refused, so there
+        must be no false matches."""
         return Secrets(value for value in self.values if len(value) >= UNMISTAKABLE and value != but)
 
     def are_in(self, text: str) -> bool:
-        """Whether the text holds a secret."""
+        """Return whether the text contains a secret."""
         return any(pattern.search(text) for pattern in self._patterns(text))
 
     def _patterns(self, text: str) -> Iterator[re.Pattern[str]]:
         return (_pattern_of(value) for word, value in self._words if word in text)
 
     def hide(self, value: Any) -> Any:
-        """A JSON value without the secrets, lone surrogates (which no table can hold), NaN or infinity.
+        """Return a JSON value without the secrets, lone surrogates (which tables cannot store), NaN or infinity.
 
-        A secret may be split across the strings of a list, the tokens of log probabilities or the parts of a message.
+        This also finds secrets that are split across the strings of a list, the tokens of log probabilities or the parts of a
+        message.
         """
         if isinstance(value, str):
             for pattern in self._patterns(value):
@@ -140,8 +142,8 @@ class Secrets:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     def _hide_across(self, entries: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
-        """The entries of a list, without secrets that are split across their texts."""
-        # The texts that may be pieces of a longer one: a string, a token, or a part of a message.
+        """Yield the entries of a list, without secrets that are split across their texts."""
+        # The texts that may be parts of a longer text: strings, tokens, or parts of a message.
         held = [entry.get("token", entry.get("text")) if isinstance(entry, dict) else entry for entry in entries]
         texts = [text if isinstance(text, str) else "" for text in held]
         joined = "".join(texts)
@@ -163,15 +165,16 @@ class Secrets:
                 yield {**entry, "text": shown}
 
     def one_line(self, error: BaseException) -> str:
-        """The error's message in one line of at most 500 characters, without anything that is or looks like a key."""
+        """Return the error's message in one line of at most 500 characters, without anything that is or looks like a key."""
         text = " ".join(self.hide(str(error)).split())
         return _KEY_LIKE.sub(HIDDEN, text)[:500] or type(error).__name__
 
 
 def known_secrets(named: Iterable[str] = ()) -> Secrets:
-    """The secrets of this process: `SENT`, and the current keys in its environment and key files. `named`: each `api_key_env`.
+    """Return the secrets of this process: `SENT`, and the current keys in its environment and key files. `named`: each
+    `api_key_env`.
 
-    Other variables with names that suggest a secret count only if their values look random: a common word in an answer is not a
+    Other variables whose names suggest a secret count only if their values look random, since a common word in an answer is not a
     leak.
     """
     names, values = {*provider_table.SECRET_VARIABLES, *named}, set(SENT)
@@ -182,7 +185,7 @@ def known_secrets(named: Iterable[str] = ()) -> Secrets:
         elif _SECRET_NAME.search(name):
             values.update(filter(_RANDOM.fullmatch, [value.strip(), _content(value) if name != variable else ""]))
         elif name.lower() in ("http_proxy", "https_proxy", "all_proxy") and (login := _PROXY.match(value)):
-            # The password, and the form in which it is sent.
+            # Add the password, and the form in which it is sent.
             user, password = map(unquote, login.groups())
             sent = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogateescape")).decode("ascii")
             values.update((login[2], password, sent))
@@ -190,8 +193,8 @@ def known_secrets(named: Iterable[str] = ()) -> Secrets:
 
 
 def _content(value: str) -> str:
-    """A variable's value, or the content of the file that it names."""
-    # An unreadable file counts as holding no key. Code that needs the key raises NoKey.
+    """Return a variable's value, or the content of the file that it names."""
+    # An unreadable file counts as having no key. Code that needs the key raises NoKey.
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if os.path.isfile(value):
             return Path(value).read_text(encoding="utf-8").strip()
@@ -199,8 +202,8 @@ def _content(value: str) -> str:
 
 
 def _credentials(text: str) -> Iterator[str]:
-    """The secrets in a key or in a credentials file: the whole text and each line; in JSON only the fields of keys, not of
-    accounts."""
+    """Yield the secrets in a key or in a credentials file: the whole text and each line. In JSON, only fields for keys count, not
+    those for accounts."""
     try:
         yield from _fields(json.loads(text))
     except (AttributeError, ValueError, RecursionError):
@@ -223,7 +226,7 @@ _WHITE = r"(?:\s|\+|%20|(?i:%0[9ad])|\\{1,8}(?:[nrt]|u00(?i:0[9ad]|20))){1,16}"
 
 @functools.lru_cache(maxsize=1024)
 def _pattern_of(value: str) -> re.Pattern[str]:
-    """A pattern for the encodings of a value in JSON (also nested), URLs and HTML."""
+    """Return a pattern that matches all encodings of a value in JSON (even nested), URLs and HTML."""
     parts = re.split(r"(\s+)", value)
     return re.compile("".join(_WHITE if part.isspace() else "".join(map(_character, part)) for part in parts))
 
@@ -242,11 +245,11 @@ def _character(letter: str) -> str:
 
 
 def key_for(settings: ModelSettings, url: str | None) -> str | None:
-    """The key that a request to the URL carries; None if it carries none. Raises NoKey if no such request may be sent.
+    """Return the key to send with a request to the URL; None for no key. Raises NoKey if the request may not be sent.
 
-    A request goes to the spec's `api_base`, or without one to the provider's own domains. It carries the key that the spec names
-    in `api_key_env`. Otherwise it carries the provider's own key, but only at the provider's domains, on this machine, or if the
-    provider is only a protocol. `url` is None if litellm chooses the address: the result is then the key for the provider's own
+    A request goes to the spec's `api_base` or, without one, to the provider's own domains. Its key is the one that the spec names
+    in `api_key_env`. Otherwise it is the provider's own key, but only for the provider's domains, for this machine, or if the
+    provider is only a protocol. `url` is None if litellm chooses the address. Then the result is the key for the provider's own
     domains, and `via_litellm` asks again when the address is known.
     """
     names, place, needed = _admit(settings.model, settings.api_base, settings.api_key_env, url)
@@ -260,18 +263,18 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
     return key
 
 
-# Cached, since every call asks for it and a run has few models.
+# The result is cached, since every call needs it and a run has few models.
 @functools.lru_cache
 def _admit(
     model: str, api_base: str | None, api_key_env: str | None, url: str | None
 ) -> tuple[tuple[str, ...], provider_table.Place, bool]:
-    """(The variables of the key for a request to the URL, the kind of place at the URL, whether a key is needed there.)
+    """Return (the variables of the key for a request to the URL, the kind of place at the URL, whether a key is needed there).
 
-    Raises NoKey if the spec does not send the model's requests to the URL.
+    Raises NoKey if, by the spec, the model's requests do not go to the URL.
     """
     provider = provider_table.provider_of(model)
     known, place = provider_table.PROVIDERS.get(provider), provider_table.place_of(provider, url)
-    # litellm or the worker's environment may have an address of such a provider, but the spec names none.
+    # litellm or the worker's environment may have an address for this provider, but the spec has none.
     unknown_place = not api_base and not (known and known.domains)
     if url and not (api_base and provider_table.origin_of(provider, url) == provider_table.origin_of(provider, api_base)):
         at_home = place == "own" or unknown_place and not provider_table.is_owned(url)
@@ -287,9 +290,9 @@ def _admit(
 
 
 def key_for_litellm(settings: ModelSettings) -> str | None:
-    """The key to give to litellm. None only at the provider's own domain, where litellm may log in without a key.
+    """Return the key to pass to litellm. It is None only for the provider's own domain, where litellm may log in without a key.
 
-    At other endpoints a placeholder replaces a missing key, since litellm would search for one. Raises NoKey.
+    For other endpoints, a placeholder replaces a missing key, since litellm would search for a key. Raises NoKey.
     """
     model, provider = settings.model, provider_table.provider_of(settings.model)
     known = provider_table.PROVIDERS.get(provider)
@@ -307,9 +310,9 @@ def key_for_litellm(settings: ModelSettings) -> str | None:
 
 
 def foreign_key(api_key_env: str | None, model: str, api_base: str | None = None) -> str:
-    """Why a model's entry would send a key to a foreign endpoint, in one line; empty if it would not.
+    """Return why a model's entry would send a key to a foreign endpoint, in one line; empty if it would not.
 
-    A provider's key, which is in the provider's variables, may be sent to the provider's domains and to this machine.
+    The key in a provider's variables may be sent only to the provider's domains and to this machine.
     """
     provider = provider_table.provider_of(model)
     if api_key_env and (provider not in provider_table.PROVIDERS or api_key_env not in provider_table.own_variables(provider)):

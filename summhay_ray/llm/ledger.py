@@ -1,9 +1,9 @@
-"""One run's ledger: decides which worker may send which call, and when.
+"""The ledger of a run, which decides which worker may send which call, and when.
 
-A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
-the log has the answer; the call is granted; or it can never be sent. A grant reserves in one step a slot of the model, a time by
-the limits per minute, and the money for the worst case, within every budget and the durable ceiling. It means: send now. The time
-is always passed as an argument, so that tests need not wait.
+A worker claims each call before it sends the call, and settles it afterwards. A claim waits here until the log has the answer,
+the call is granted, or it is clear that the call can never be sent. A grant means: send now. It reserves three things in one
+step: a slot of the model, a time within the limits per minute, and the money for the worst case, within every budget and the
+durable ceiling. The time is always an argument, so that tests need not wait.
 """
 
 import itertools
@@ -22,18 +22,19 @@ from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
 log = logging.getLogger(__name__)
 
 HORIZON_S = 0.25
-"""Seconds between the grant of a call and its time: enough for the grant to arrive, and few enough for a pause to take effect."""
+"""Maximum seconds between the grant of a call and its time. They suffice for the grant to arrive, but are short enough for a
+pause to take effect."""
 
 DRIVER_SILENT_S = 3.0
-"""After this time without a sign of life from the driver, it may be dead: no more money is spent."""
+"""If the driver is silent for this long, it may be dead, and no more money is spent."""
 
 
 class Ledger:
-    """The ledger of one run, on top of the index of the store's log, which has been read.
+    """The ledger of one run. `index`: the index of the store's log, which was already read.
 
     `earlier_record`: the newest money record when this session began; None without one. `limits` has an entry for every model
-    outside the workers; a model without one runs in the workers. With `probing`, the first call to each model in `limits` is sent
-    alone; if it does not reach the endpoint, the model is given up.
+    outside the workers; a model without an entry runs in the workers. `probing`: send the first call to each model in `limits`
+    alone, and stop the model if that call does not reach the endpoint.
     """
 
     def __init__(
@@ -52,21 +53,21 @@ class Ledger:
         self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, run, index))
         self._margins = budgets.margins if budgets else {}
         self._excesses: dict[str, Excess] = {}
-        """Key -> excess, for answers with a reported usage above their reservation."""
+        """Key -> excess, for answers whose reported usage exceeds their reservation."""
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
-        """When the next waiting call can be granted, if nothing else happens; None: unknown."""
+        """The time when the next waiting call can be granted, if nothing else happens; None: unknown."""
         self.touched: set[str] = set()
         """Workers that have news to collect."""
         self.to_wake: list[str] = []
-        """Those among them that have not been woken: wake and remove them."""
+        """Workers of `touched` that were not woken yet. Whoever wakes them clears this list."""
         self._limits = dict(limits or {})
         self._probing = probing
         self._models: dict[str, ModelQueue] = {}
         self._flights: dict[str, Flight] = {}
         self._followers: dict[str, list[tuple[str, Claim]]] = {}
-        """Key in flight -> (worker, claim) of each claim that waits for its answer."""
+        """Key in flight -> (worker, claim) of each further claim that waits for the same answer."""
         self._outbox: dict[str, list[tuple[Claim, Grant]]] = {}
         self.membership = Membership()
         self._driver_heard: float | None = None
@@ -92,7 +93,7 @@ class Ledger:
         self.tend(now)
 
     def collect(self, worker: str, now: float) -> News:
-        """The worker's news. Each grant is returned once."""
+        """Return the worker's news. Each grant is returned once."""
         self.beat(worker, now)
         self.touched.discard(worker)
         return News(
@@ -108,30 +109,32 @@ class Ledger:
         )
 
     def hello(self, worker: str, place: str, now: float) -> None:
-        """Note a worker that takes a place. Only one worker can have it: the previous one is dead and is evicted at once."""
+        """Register a worker at a place. A place has only one worker, so its previous worker is dead and is evicted now."""
         self.leave(self.membership.hello(worker, place, now), now)
 
     def beat(self, worker: str, now: float) -> None:
-        """Note a sign of life from the worker."""
+        """Record a heartbeat of the worker."""
         if self.membership.hear(worker, now):
             for model in self._models.values():
                 model.hear(worker)
 
     def leave(self, worker: str, now: float) -> None:
-        """Evict a worker that ends."""
+        """Evict a worker that is ending."""
         if self.membership.dismiss(worker):
             self.tend(now)
 
     def stop(self, now: float) -> None:
-        """Grant no more calls that cost money, and make the workers send none. `now`: see `snapshot`."""
+        """Grant no more calls that cost money, and tell the workers to send no calls. Only the driver calls this; see
+        `snapshot`."""
         self._stopping, self._driver_heard = True, now
         self._touch(self.membership.heard)
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
-        """Evict a dying worker. `fetched`: the log's records that the index lacks, including all that the worker wrote."""
+        """Evict a dying worker. `fetched`: the log's records that the index lacks, which include all records of the worker."""
         self.index.take(fetched)
         for news in fetched:
-            # The fetched records include answers of other workers, which may die before reporting them.
+            # The fetched records also include answers of other workers. Remember their prices, in case these workers die before
+            # they settle.
             for key, _, _, micros in zip(*news.heads["answers"].get(self.run, ()), strict=True):
                 if (flight := self._flights.get(key)) is not None:
                     flight.logged_micros = micros
@@ -164,9 +167,9 @@ class Ledger:
         self.counts.update(numbers)
 
     def resume_batches(self, worker: str, claims: Sequence[Claim], now: float) -> None:
-        """Reserve the money of the batches that earlier sessions submitted (`claims`), whatever the budgets say now.
+        """Reserve the money of the batches that earlier sessions submitted (`claims`), even if it exceeds the current budgets.
 
-        Money that an earlier session reserved for a batch which it did not submit is released.
+        Releases the money that an earlier session had reserved for batches that it did not submit.
         """
         self.beat(worker, now)
         self.account.resume_batches({claim.key: (claim.purpose, claim.worst_micros) for claim in claims})
@@ -175,7 +178,7 @@ class Ledger:
             self._model(claim.model).unsettled += 1
 
     def fitting(self, worker: str, purpose: Purpose, worst: Sequence[int], now: float) -> list[int]:
-        """The positions of the calls that fit together into what is left of the budgets now, given their worst cases."""
+        """Return the positions of calls that together fit into the rest of the budgets. `worst`: the worst case of each call."""
         self.beat(worker, now)
         left, _ = self.account.room(purpose)
         chosen = []
@@ -186,12 +189,13 @@ class Ledger:
         return chosen
 
     def answered(self, worker: str, keys: Sequence[str], now: float) -> list[str]:
-        """Those of the keys that have an answer in the log."""
+        """Return the keys that have an answer in the log."""
         self.beat(worker, now)
         return [key for key in keys if key in self.index.answers]
 
     def end_batch(self, worker: str, key: str, charged: int, uncertain: int, now: float) -> None:
-        """Settle a batch whose answers are in the log: their price, and the most that it may have cost besides."""
+        """Settle a batch whose answers are in the log. `charged`: their price. `uncertain`: the most that the batch may have cost
+        in addition."""
         self.beat(worker, now)
         purpose = self._flights[key].claim.purpose
         self.account.charge(purpose, charged, answered=True)
@@ -199,7 +203,8 @@ class Ledger:
         self._end_flight(key)
 
     def snapshot(self, now: float) -> dict[str, Any]:
-        """The current counters, money and models. Only the driver calls this, so each call is a sign of its life."""
+        """Return the current counters, money and models. Only the driver calls this, so each call shows that the driver is
+        alive."""
         self._driver_heard = now
         if not self._stopping:
             for model in self._models.values():
@@ -227,7 +232,7 @@ class Ledger:
         }
 
     def figures(self, now: float) -> dict[str, dict[str, float]]:
-        """Model -> its figures of this session; and the run's dollars."""
+        """Return model -> its figures of this session, and its dollars in the whole run."""
         figures = {}
         for name, model in self._models.items():
             usd = {kind: getattr(self.account, kind)["model", name] / 1e6 for kind in ("spent", "reserved", "uncertain")}
@@ -235,7 +240,7 @@ class Ledger:
         return figures
 
     def note_durable(self, now: float) -> None:
-        """Note that the money record that was due is durable, and grant the calls that waited for it."""
+        """Mark the money record that was due as durable, and grant the calls that waited for it."""
         self.account.note_durable()
         for model in self._models.values():
             model.wake("record")
@@ -255,13 +260,13 @@ class Ledger:
                 self._grant_free_slots(model, now)
 
     def _withdraw(self, claims: Iterable[Claim]) -> Iterable[Claim]:
-        """Note that no money record needs to list these claims."""
+        """Remove these claims from the ones that a money record must list."""
         for claim in claims:
             self.account.withdraw(claim.key)
         return claims
 
     def _grant_free_slots(self, model: ModelQueue, now: float) -> None:
-        """Grant the model's free slots. A place whose first claim must wait is set aside."""
+        """Grant the model's free slots. If the first claim of a place must wait, the place is set aside."""
         while (free := model.free()) and (place := model.next_place()) is not None:
             worker, stage = place
             claims = model.queues[worker][stage]
@@ -281,7 +286,7 @@ class Ledger:
             elif fits == "record":
                 spare = free - self.account.n_promised(claim.model)
                 if spare <= 0 and place not in model.first and not self.account.is_promised(claim.key):
-                    # The calls that wait for the record get all free slots when it is durable.
+                    # Calls that wait for the record will get all free slots when it is durable.
                     model.sort_in(worker)
                     return
                 self.account.want(itertools.islice(claims, max(1, spare)))
@@ -311,12 +316,12 @@ class Ledger:
                     del model.first[place]
 
     def _needs_no_call(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
-        """Handle a claim that needs no call; False if it needs one.
+        """Handle a claim that needs no call. Returns False if the claim needs a call.
 
-        It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that
-        call.
+        A claim is answered here if the log has its answer or if the model was stopped. If a call with the same key is in flight,
+        the claim waits for that call.
         """
-        # Most claims have no answer, and looking up an absent key would raise and catch an exception.
+        # Use `in` first: most keys are missing, and looking up a missing key would raise and catch an exception.
         if claim.key in self.index.answers:
             self.counts["reused"] += not claim.resumed
             self._say(worker, claim, Grant("answered", location=self.index.answers[claim.key]))
@@ -332,7 +337,7 @@ class Ledger:
 
     def _settle(self, worker: str, done: Settlement, now: float) -> None:
         model, flight = self._model(done.model), self._flights.get(done.key)
-        # A worker may come back after its eviction: its call is uncertain already, and may belong to another worker.
+        # An evicted worker may come back. Its call already counts as uncertain, and may belong to another worker now.
         mine = flight is not None and flight.worker == worker
         if done.location is not None:
             if done.key not in self.index.answers:
@@ -368,7 +373,7 @@ class Ledger:
             self._note_excess({done.key: done.excess})
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
-        """Give the model up, and answer all claims that wait for it."""
+        """Stop the model, and answer all claims that wait for it."""
         model = self._model(name)
         if model.stopped:
             return
@@ -380,7 +385,7 @@ class Ledger:
         self._touch(self.membership.heard)
 
     def _end_flight(self, key: str, *, sent: bool = True) -> None:
-        """End a flight. If nothing was sent, it does not count towards the limits."""
+        """End a call in flight. If it was not sent, it does not count for the limits."""
         flight = self._flights.pop(key)
         model = self._model(flight.claim.model)
         self.account.release(key)
@@ -395,7 +400,7 @@ class Ledger:
                 model.enter(worker, waiting._replace(first=True))
 
     def _take_back(self, worker: str) -> None:
-        """Take back the grants that a silent worker has not collected: their calls were not sent."""
+        """Take back the grants that a silent worker has not collected, since their calls were not sent."""
         kept = []
         for claim, grant in self._outbox.pop(worker, []):
             if grant.state == "go":
@@ -414,12 +419,12 @@ class Ledger:
         self._touch([worker])
 
     def _touch(self, workers: Iterable[str]) -> None:
-        """Note that these workers have news."""
+        """Mark these workers as having news."""
         self.to_wake += [worker for worker in workers if worker not in self.touched]
         self.touched.update(workers)
 
     def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
-        """Give up the models whose reported usage is not credible too often or by too much."""
+        """Stop the models whose reported usage exceeds the reservation too often or by too much."""
         # Keep the first report of an answer.
         self._excesses = {**excesses, **self._excesses}
         for totals in excess_totals(self._excesses.values(), self._margins):

@@ -1,4 +1,4 @@
-"""The messages between workers and the ledger: plain values, which any channel can carry."""
+"""The messages between workers and the ledger. They are plain values, which any channel can transport."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, Literal, NamedTuple
 from summhay_ray.store import Excess, Location, Purpose
 
 Packed = tuple[Any, ...]
-"""A message as plain tuples. Ray pickles an object of a class by Python code, which takes ten times as long."""
+"""A message as plain tuples. Ray would pickle objects of a class with Python code, which takes ten times as long."""
 State = Literal["answered", "go", "budget", "stopped", "parked"]
 BATCH = " (batch)"
-"""Suffix of a model's name under which the ledger counts its batches: their calls do not share the limits of its other calls."""
+"""Suffix of the model's name under which the ledger counts batches, since batches do not share the limits of the model's other
+calls."""
 
 
 class Claim(NamedTuple):
-    """A call that a worker wants to send: its key, and its maximum of micro-dollars and tokens."""
+    """A call that a worker wants to send, with its maximum cost and tokens."""
 
     key: str
     model: str
@@ -25,24 +26,24 @@ class Claim(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
     ticket: int = 0
-    """The worker's number for the claim; the grant carries the same number."""
+    """The number that the worker has given the claim. The grant has the same number."""
     first: bool = False
-    """True if it precedes the worker's other claims of its stage, because the call was granted before."""
+    """True if the call was granted before. The claim then precedes the worker's other claims of its stage."""
     damaged: Location | None = None
-    """The location of the stored answer, if that turned out to be unreadable."""
+    """The location of the stored answer, if the answer turned out to be unreadable."""
     parks: bool = False
-    """True if the call is not to be granted: without an answer, it waits for a batch."""
+    """True if the call must not be granted. If it has no answer, it waits for a batch instead."""
     resumed: bool = False
-    """True if its item was begun before in this session: an answer that it finds is not counted as reused."""
+    """True if its item was begun earlier in this session. A stored answer then does not count as reused."""
 
     @property
     def purpose(self) -> Purpose:
-        """The purpose of the money."""
+        """The purpose for which the call spends money."""
         return self.stage, self.model.removesuffix(BATCH)
 
     @property
     def amounts(self) -> dict[str, float]:
-        """The amounts that the call takes from the model's limits per minute."""
+        """The amounts that the call uses of the model's limits per minute."""
         return {"requests": 1.0, "input": float(self.input_tokens), "output": float(self.output_tokens)}
 
 
@@ -50,10 +51,10 @@ class Grant(NamedTuple):
     """The answer to a claim.
 
     - `answered`: the answer is in the log, at `location`.
-    - `go`: it has a slot; send the call after `wait_s` seconds, and not much later if it is `timed` (by limits per minute).
-    - `budget`: its worst case does not fit the budget.
-    - `stopped`: the model was given up (`error`, `reason`).
-    - `parked`: it has no answer, and waits for a batch.
+    - `go`: send the call after `wait_s` seconds. If it is `timed` (by limits per minute), it must not be sent much later.
+    - `budget`: the call's worst case does not fit the budget.
+    - `stopped`: the model was stopped (`error`, `reason`).
+    - `parked`: the call has no answer, and must wait for a batch.
     """
 
     state: State
@@ -65,7 +66,7 @@ class Grant(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """The end of a granted attempt: the charge, the tokens used, and the `location` of the answer (None: no answer)."""
+    """The end of a granted attempt: the charge, the used tokens, and the `location` of the answer (None: no answer)."""
 
     key: str
     model: str
@@ -74,42 +75,42 @@ class Settlement(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
     stop: tuple[str, str] | None = None
-    """(class, reason) if the model must be given up."""
+    """(class, reason) if the model must be stopped."""
     unreached: tuple[str, str] | None = None
-    """(class, reason) if no attempt reached the endpoint. The model is given up if it has never answered."""
+    """(class, reason) if no attempt reached the endpoint. If the model has never answered, it is stopped."""
     sent: bool = True
-    """False: the grant was given back, and nothing was sent."""
+    """False if the grant was given back and nothing was sent."""
     again: bool = False
-    """True if the worker claims the call again."""
+    """True if the worker will claim the call again."""
     limited: bool = False
     """True if the provider answered 429."""
     pause_s: float | None = None
-    """The pause that the provider demands, in seconds; None if it named no time."""
+    """The pause that the provider demands, in seconds; None if it demands none."""
     excess: Excess | None = None
     """The reported usage, if it exceeds the reservation."""
     fell_back: bool = False
-    """True if the call is sent again in the standard tier, since the requested one has no capacity."""
+    """True if the call is sent again in the standard tier, because the requested tier has no capacity."""
     doubtful: bool = False
     """True if the outcome of the call is unknown, or its answer could not be written to the log."""
 
 
 @dataclass(slots=True)
 class WorkerMessage:
-    """A worker's message to the ledger: everything since its last one."""
+    """A worker's message to the ledger, with everything since its last message."""
 
     claims: list[Claim] = field(default_factory=list)
     settlements: list[Settlement] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
-    """Keys of calls whose attempt has ended but which are settled later: their slot is free."""
+    """Keys of calls whose attempt has ended, so that their slots are free. The calls are settled later."""
 
     def packed(self) -> Packed:
-        """The message as plain tuples."""
+        """Return the message as plain tuples."""
         claims, settlements = list(map(tuple, self.claims)), [_plain(done, _LOCATED) for done in self.settlements]
         return claims, settlements, self.ended
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:
-        """The inverse of `packed`."""
+        """Convert the result of `packed` back to a message."""
         claims, settlements, ended = message
         settled = [Settlement._make(_with_location(done, _LOCATED)) for done in settlements]
         return cls(list(map(Claim._make, claims)), settled, ended)
@@ -117,29 +118,29 @@ class WorkerMessage:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The ledger's message to a worker. Times are seconds from now."""
+    """The ledger's message to a worker. All times are seconds from now."""
 
     grants: tuple[tuple[int, Grant], ...] = ()
     paused: Mapping[str, float] = field(default_factory=dict)
     stopped: tuple[str, ...] = ()
-    """Models that were given up."""
+    """Models that were stopped."""
     evicted: bool = False
-    """True if the worker was evicted as dead: others do its work."""
+    """True if the worker was evicted as dead, so that others do its work."""
     next_s: float = 0.5
-    """Maximum seconds until the next news; grows with the number of workers."""
+    """Maximum seconds until the next news. This time grows with the number of workers."""
     halted: bool = False
-    """True if no paid call may be sent: the run is stopping, or its driver is silent."""
+    """True if no paid call may be sent, because the run is stopping or its driver is silent."""
     stopping: bool = False
-    """True if the run is stopping: no call may be sent, and models in the workers stop generating."""
+    """True if the run is stopping. Then no call may be sent, and models in the workers must stop generating."""
 
     def packed(self) -> Packed:
-        """The message as plain tuples."""
+        """Return the message as plain tuples."""
         grants = tuple((ticket, _plain(grant, _GRANTED)) for ticket, grant in self.grants)
         return grants, self.paused, self.stopped, self.evicted, self.next_s, self.halted, self.stopping
 
     @classmethod
     def unpacked(cls, message: Packed) -> News:
-        """The inverse of `packed`."""
+        """Convert the result of `packed` back to a message."""
         grants, *rest = message
         return cls(tuple((ticket, Grant._make(_with_location(grant, _GRANTED))) for ticket, grant in grants), *rest)
 
@@ -148,7 +149,7 @@ _LOCATED, _GRANTED = Settlement._fields.index("location"), Grant._fields.index("
 
 
 def _plain(fields: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    """A named tuple as a plain one, and so the location in it."""
+    """Convert a named tuple, and the location in it, to plain tuples."""
     return *fields[:at], None if fields[at] is None else tuple(fields[at]), *fields[at + 1 :]
 
 

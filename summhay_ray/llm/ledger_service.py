@@ -1,9 +1,9 @@
-"""The ledger on an event loop (`LedgerService`), and a worker's client of it (`LedgerClient`).
+"""The ledger on an event loop (`LedgerService`), and the client of one worker (`LedgerClient`).
 
-The service grants waiting calls at their time, writes money records, and wakes workers. In one process it is used directly; the
-engine also runs it as an actor. The client sends claims and settlements in batches, and obeys grants and pauses: a call awaits
-`claim`, is sent at once if it `may_send`, and ends with `settle`. One exchange with the ledger carries everything that has
-accumulated since the last one.
+The service grants waiting calls at their time, writes money records, and wakes workers. It is used directly within one process;
+the engine also runs it as an actor. The client sends claims and settlements in batches, and obeys grants and pauses. A call
+awaits `claim`, is sent at once if it `may_send`, and ends with `settle`. Each exchange with the ledger transports everything
+since the last one.
 """
 
 import asyncio
@@ -24,21 +24,22 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 AGAIN_S = 1.0
-"""Seconds before a retry when the store cannot be reached."""
+"""Seconds before a retry if the store cannot be reached."""
 
 
 class LedgerPort(NamedTuple):
-    """The ledger as one worker reaches it."""
+    """One worker's connection to the ledger."""
 
     exchange: Callable[[WorkerMessage], Awaitable[News]]
     """Sends a message, and returns the worker's news."""
     listen: Callable[[], Awaitable[News]]
-    """Returns the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
+    """Waits for the worker's news and returns it, at the latest after the membership's `listen_s`."""
 
 
 @dataclass(eq=False)
 class LedgerService:
-    """The ledger as a service; call all methods on one event loop. `record`: makes a money record durable, in a thread."""
+    """The ledger as a service. All methods must be called on one event loop. `record`: writes a money record durably; it is
+    called in a thread."""
 
     ledger: Ledger
     record: Callable[[MoneyRecord], None]
@@ -50,7 +51,7 @@ class LedgerService:
     _timer_at: float = field(init=False, default=float("inf"))
 
     def port(self, worker: str) -> LedgerPort:
-        """The connection to this ledger for a worker in the same process."""
+        """Return the connection to this ledger for a worker in the same process."""
         return LedgerPort(functools.partial(self.exchange, worker), functools.partial(self.listen, worker))
 
     async def exchange(self, worker: str, message: WorkerMessage) -> News:
@@ -62,11 +63,12 @@ class LedgerService:
         return news
 
     async def listen(self, worker: str) -> News:
-        """Return the worker's news once there is some, or after `listen_s`."""
+        """Wait for the worker's news and return it, at the latest after `listen_s`."""
         bell = self._bells.setdefault(worker, asyncio.Event())
         if worker not in self.ledger.touched:
             bell.clear()
-            # Not `wait_for`: before Python 3.12 it loses a cancellation that comes with the bell: the worker would never end.
+            # Do not use `wait_for`. Before Python 3.12, it may lose a cancellation that comes together with the bell, so that the
+            # worker never ends.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.ledger.membership.listen_s):
                     await bell.wait()
@@ -87,7 +89,7 @@ class LedgerService:
         return result
 
     async def end(self) -> None:
-        """Record the end of the session: nothing is granted after it. Raises Superseded, StoreError, OSError."""
+        """Record the end of the session. No call is granted afterwards. Raises Superseded, StoreError, OSError."""
         self.ledger.stop(time.monotonic())
         self._ending = True
         if self._recording is not None:
@@ -121,7 +123,7 @@ class LedgerService:
             except (StoreError, OSError):
                 if self._ending:
                     return
-                # The same record again: the reply to the first may have been lost.
+                # Write the same record again, since the reply to the first attempt may have been lost.
                 await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
         self._recording = None
@@ -129,8 +131,8 @@ class LedgerService:
         self._ring(now)
 
     async def _evict(self, dying: set[str]) -> None:
-        # Until the log entries of the dead workers are known, their calls must not be sent again. Only one task reads at a time:
-        # entries read by two would count twice.
+        # Read the log first, since the calls of dead workers must not be sent again before their answers are known. Only one task
+        # reads at a time, since entries that are read twice would count twice.
         while True:
             try:
                 fetched = await asyncio.to_thread(self.ledger.index.fetch)
@@ -138,7 +140,7 @@ class LedgerService:
             except (StoreError, OSError):
                 await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
-        # If the ledger itself was suspended, workers that seemed dead have meanwhile given signs of life.
+        # If this process was suspended, workers that seemed dead may have sent heartbeats in the meantime.
         for worker in dying & self.ledger.membership.dying:
             self.ledger.evict(worker, fetched, now)
             fetched = ()
@@ -153,30 +155,31 @@ class LedgerService:
 
 
 TRIP_EVERY_S = 0.008
-"""Shortest interval between two exchanges. The first urgent message after an idle time is sent at once."""
+"""Minimum seconds between two exchanges. The first urgent message after an idle time is sent at once."""
 
 COMPUTING_TRIP_EVERY_S = 0.05
-"""The same for a worker whose models compute in it. It has many items in progress, so that it need not wait for the ledger."""
+"""The same for a worker that asks only local models. It has many items in progress, so that it need not wait for the ledger."""
 
 PATIENT_S = 0.03
-"""Seconds that a message may wait for others if nobody waits for it: an exchange costs the ledger as much as many messages."""
+"""Seconds for which a message waits for other messages if nobody waits for it, since an exchange is expensive for the ledger."""
 
 LEASE_S = 1.5
-"""A call is sent at most this long (plus the interval between news) after its grant; later, it is claimed again. The age of a
+"""A call must be sent within this time (plus the interval between news) after its grant. Later, it is claimed again. The age of a
 grant counts from the request for the news, since this process may have been suspended before the news arrived."""
 
 LATE_S = 0.5
-"""A timed call may be sent at most this much after its time. Later, it would count in another minute, so it is claimed again."""
+"""A timed call must be sent within this time after its scheduled time. Later, it would count in another minute, so it is claimed
+again."""
 
 CLOSING_S = 10.0
-"""Seconds that `close` waits for the last exchange."""
+"""Seconds for which `close` waits for the last exchange."""
 
 PAD_S = 0.02
-"""Added to every pause, since clocks differ."""
+"""Seconds that are added to every pause, since clocks differ."""
 
 
 class GrantedCall(NamedTuple):
-    """A grant as this worker received it. `at` and `until`: when the call may be sent, by the event loop's clock."""
+    """A grant that this worker has received. The call may be sent from `at` to `until`, by the event loop's clock."""
 
     grant: Grant
     at: float
@@ -185,10 +188,10 @@ class GrantedCall(NamedTuple):
 
 @dataclass(eq=False)
 class LedgerClient:
-    """One worker's client, on one event loop.
+    """The ledger client of one worker, on one event loop.
 
-    `evicted` is called when the ledger has evicted this worker as dead: its claims will never be answered. `draining` is called
-    when nothing more may be sent, since the worker ends or the run stops.
+    `evicted` is called if the ledger has evicted this worker as dead, so that its claims will never be answered. `draining` is
+    called if no more calls may be sent, because the worker ends or the run stops.
     """
 
     port: LedgerPort
@@ -198,19 +201,19 @@ class LedgerClient:
     _tickets: int = field(init=False, default=0)
     _waiting: dict[int, asyncio.Future[GrantedCall]] = field(init=False, default_factory=dict)
     _message: WorkerMessage = field(init=False, default_factory=WorkerMessage)
-    """The messages since the last exchange."""
+    """The claims and settlements since the last exchange."""
     _paused: dict[str, float] = field(init=False, default_factory=dict)
     _stopped: set[str] = field(init=False, default_factory=set)
     _halted: bool = field(init=False, default=False)
     _mail: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _urgent: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    """Set if the message must be sent now."""
+    """Set if the message must be sent at once."""
     _asked: Counter[str] = field(init=False, default_factory=Counter)
-    """Model -> the number of claims that the ledger has not answered."""
+    """Model -> the number of its claims that the ledger has not answered."""
     _models: dict[int, str] = field(init=False, default_factory=dict)
-    """Ticket of such a claim -> its model."""
+    """Ticket of an unanswered claim -> its model."""
     _flying: set[str] = field(init=False, default_factory=set)
-    """Keys of the granted calls whose attempt has not ended."""
+    """Keys of granted calls whose attempt has not ended."""
     _travelling: bool = field(init=False, default=False)
     _tasks: list[asyncio.Task[None]] = field(init=False, default_factory=list)
     _broken: BaseException | None = field(init=False, default=None)
@@ -218,7 +221,7 @@ class LedgerClient:
     _closed: bool = field(init=False, default=False)
 
     def drain(self) -> None:
-        """Prepare the worker's end: nothing more may be sent, pauses end, and new claims wait for ever."""
+        """Prepare the worker's end: no more calls may be sent, pauses end, and new claims wait forever."""
         self._draining.set()
         self.draining()
 
@@ -229,7 +232,7 @@ class LedgerClient:
                 await self._draining.wait()
 
     async def claim(self, claim: Claim) -> GrantedCall:
-        """The ledger's answer to a claim. Raises the channel's error if the ledger cannot be reached."""
+        """Return the ledger's answer to a claim. Raises the channel's error if the ledger cannot be reached."""
         self._start()
         if self._draining.is_set():
             await asyncio.Future()
@@ -238,7 +241,7 @@ class LedgerClient:
         self._waiting[self._tickets] = future
         self._message.claims.append(claim._replace(ticket=self._tickets))
         self._mail.set()
-        # If one claim to a model has to wait at the ledger, further claims wait here.
+        # If a claim for the model already waits at the ledger, this claim need not be sent at once.
         if not self._asked[claim.model]:
             self._urgent.set()
         granted = await future
@@ -247,7 +250,7 @@ class LedgerClient:
         return granted
 
     def ended(self, key: str) -> None:
-        """Report that a call's attempt has ended before it can be settled, so that another call may be sent in its slot."""
+        """Report that a call's attempt has ended. The call is settled later, but another call may already use its slot."""
         self._message.ended.append(key)
         self._flying.discard(key)
         self._mail.set()
@@ -255,8 +258,8 @@ class LedgerClient:
             self._urgent.set()
 
     def settle(self, settlement: Settlement) -> None:
-        """Report how a call ended; the next exchange carries it. If the provider demands a pause, this worker pauses at once, and
-        the others as soon as the ledger informs them."""
+        """Report how a call ended, in the next exchange. If the provider demands a pause, this worker pauses at once, and the
+        others as soon as the ledger informs them."""
         self._start()
         if settlement.pause_s is not None:
             settlement = settlement._replace(pause_s=settlement.pause_s + PAD_S)
@@ -266,7 +269,8 @@ class LedgerClient:
         self._message.settlements.append(settlement)
         self._flying.discard(settlement.key)
         self._mail.set()
-        # An answer may wait to be sent with the next attempt that ends. Other workers need everything else at once.
+        # An answer may wait until the next attempt ends. All other settlements must be sent at once, since other workers need
+        # them.
         if not self._flying or settlement.location is None or settlement.excess or settlement.stop:
             self._urgent.set()
 
@@ -274,18 +278,18 @@ class LedgerClient:
         self._paused[model] = max(self._paused.get(model, 0.0), asyncio.get_running_loop().time() + seconds)
 
     def may_send(self, granted: GrantedCall, model: str, *, paid: bool) -> bool:
-        """Whether the call may be sent now, at its time. If not, it is given back and claimed again."""
+        """Return whether the call may be sent now. If not, it is given back and claimed again."""
         now = asyncio.get_running_loop().time()
         if self._draining.is_set() or model in self._stopped or (paid and self._halted):
             return False
         return now <= granted.until and self._paused.get(model, 0.0) <= now
 
     async def flush(self) -> None:
-        """Return when the ledger has all messages, or after a while without an answer."""
+        """Wait until the ledger has received all messages, or until a timeout."""
         self._urgent.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                # An ending event loop has already cancelled the tasks: nothing more can be sent.
+                # Do not wait if the tasks have ended: an ending event loop has cancelled them, and nothing more can be sent.
                 while (
                     self._tasks
                     and self._broken is None
@@ -295,7 +299,7 @@ class LedgerClient:
                     await asyncio.sleep(TRIP_EVERY_S)
 
     async def close(self) -> None:
-        """Send the remaining messages, and stop."""
+        """Send the remaining messages, and end the tasks."""
         await self.flush()
         for task in self._tasks:
             task.cancel()
@@ -305,18 +309,18 @@ class LedgerClient:
     def _start(self) -> None:
         if self._broken is not None:
             raise self._broken
-        # Calls that end with the loop still settle, and the log has their answers. No task may start after `close`.
+        # Calls may still settle after `close`, when the loop ends. Start no task for them, since their answers are in the log.
         if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
 
     async def _guard(self, work: Awaitable[None]) -> None:
-        """Do the work. If it fails, the ledger is gone: the error is raised in all waiting callers, so that none waits for
-        ever."""
+        """Await the work. If it fails, the ledger is gone, and the error is raised in all waiting callers, which would otherwise
+        wait forever."""
         try:
             await work
         except asyncio.CancelledError:
             raise
-        # The channel may raise anything, and every caller must get it.
+        # The channel may raise anything, and every caller must get the error.
         except Exception as error:  # noqa: BLE001
             self._broken = error
             for future in self._waiting.values():

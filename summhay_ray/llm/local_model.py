@@ -1,6 +1,6 @@
-"""The contract of a model that runs in this process and needs no key. `llm` defines it; higher packages implement it.
+"""The interface of models that run in this process and need no key, and their transport. Higher packages implement the interface.
 
-A gateway gets these models and the settings of all models. Their answers are handled like paid ones: key, log, limits, budget,
+A gateway gets these models, and the settings of all models. It handles their answers like paid ones: key, log, limits, budget,
 outcome.
 """
 
@@ -25,45 +25,45 @@ class LocalModel(Protocol):
 
     name: ClassVar[str]
     revision: ClassVar[str]
-    """Part of every request's key. Change it when the answers change, so that no answer of an older revision is reused. A
-    revision that begins with `sha256:` is a hash of the model's files, and part of the run's id.
+    """The model's version, which is part of every request's key. Change it when the answers change, so that answers of an older
+    revision are not reused. A revision that begins with `sha256:` is a hash of the model's files, and is part of the run's id.
 
-    Only a model with a true attribute `reads_sampling` gets the request's sampling parameters.
+    A model gets the request's sampling parameters only if it has a true attribute `reads_sampling`.
     """
 
     def answer(self, request: Request) -> str:
-        """The text of the answer to the request's messages (for replay, to its `lookup`). It must be deterministic.
+        """Return the text of the answer to the request's messages (for replay, to its `lookup`). It must be deterministic.
 
-        Called in a single thread, one request after the other. Raises LookupError, with a message that says what is missing, if
-        there is no answer.
+        It is called in a single thread, for one request after another. If there is no answer, it raises LookupError, whose
+        message says what is missing.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Generation:
-    """A batch of requests whose answers a model generates token by token."""
+    """A batch of requests. A model generates their answers token by token."""
 
     requests: Sequence[Request]
     answered: Callable[[int, str], None]
-    """Call it with a request's index and its answer, as soon as that is complete."""
+    """Call this with a request's index and its answer, as soon as the answer is complete."""
     goes_on: Callable[[int, int], bool]
-    """Call it after each token, with the number of tokens of each answer so far and its maximum. If it returns False, stop:
-    incomplete answers are dropped."""
+    """Call this after each token, with the number of tokens of each answer so far and its maximum. If it returns False, stop
+    generating; incomplete answers are dropped."""
 
 
 @runtime_checkable
 class GeneratingModel(LocalModel, Protocol):
-    """A local model that takes minutes for an answer: it answers several requests in a batch, and can stop after any token.
+    """A local model that needs minutes for an answer. It answers several requests in a batch, and can stop after any token.
 
-    Both methods are called in a single thread, with requests of equal sampling parameters. They raise the same errors as
-    `answer`.
+    Both methods are called in a single thread, with requests that have the same sampling parameters. They raise the same errors
+    as `answer`.
     """
 
     reads_sampling: ClassVar[bool] = True
 
     def batches(self, requests: Sequence[Request], most: int) -> Sequence[Sequence[int]]:
-        """Divide requests, by their indices, into batches of at most `most` that fit into memory."""
+        """Divide requests into batches of at most `most` that fit into memory. Returns their indices."""
         ...
 
     def generate(self, generation: Generation) -> None:
@@ -72,20 +72,20 @@ class GeneratingModel(LocalModel, Protocol):
 
 
 LINGER_S = 0.05
-"""The first calls of items that begin at the same time arrive within this time."""
+"""Seconds to wait for more calls: the first calls of items that begin together arrive within this time."""
 COUNT_EVERY_S = 0.5
 
 TOKENS, UNDER_WAY = "generated_tokens", "answers_under_way"
-"""Counters of a run: the tokens that models in this process have generated; and the sum of the generated shares of unfinished
-answers, in thousandths."""
+"""Counters of a run: the number of tokens that models in the workers have generated, and the sum of the generated shares of
+unfinished answers, in thousandths."""
 
 
 class GenerationStopped(Exception):
-    """The run stopped before the answer was complete. A later start asks again."""
+    """Raised if the run stopped before the answer was complete. A later start asks again."""
 
 
 class GenerationTimeout(Exception):
-    """The answer was not complete after the model's `timeout_s`."""
+    """Raised if the answer was not complete after the model's `timeout_s`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class _Call:
     text: Future[str] = field(default_factory=Future)
 
     def end(self, text: str = "", error: Exception | None = None) -> None:
-        """Set the answer or the error, unless one is set already."""
+        """Set the answer or the error, unless one was already set."""
         with contextlib.suppress(InvalidStateError):
             if error is None:
                 self.text.set_result(text)
@@ -106,8 +106,8 @@ class _Call:
 
 @dataclass(eq=False)
 class GenerationThread:
-    """Answers calls in one thread. `count` adds to the run's counters, on the event loop; `named` turns a model's exceptions into
-    the transport's errors."""
+    """Answers calls in one thread. `count` adds to the run's counters, on the event loop. `named` converts a model's exceptions
+    to the transport's errors."""
 
     count: Callable[[Mapping[str, int]], None]
     named: Callable[[BaseException], Exception]
@@ -125,7 +125,8 @@ class GenerationThread:
     _under_way: int = field(init=False, default=0)
 
     async def answer(self, model: GeneratingModel, request: Request, settings: ModelSettings) -> str:
-        """The model's whole answer. Raises GenerationStopped, GenerationTimeout, and the model's errors converted by `named`."""
+        """Return the model's complete answer. Raises GenerationStopped, GenerationTimeout, and the model's errors, converted by
+        `named`."""
         call, self._loop = _Call(model, request, settings), asyncio.get_running_loop()
         if self._stopped.is_set():
             raise GenerationStopped
@@ -141,7 +142,7 @@ class GenerationThread:
             self._open.discard(call)
 
     def stop(self) -> None:
-        """Stop after the current tokens, end all calls with an incomplete answer, and end the thread."""
+        """Stop after the current tokens, end all calls that have no complete answer, and end the thread."""
         self._stopped.set()
         for call in self._open:
             call.end(error=GenerationStopped())
@@ -154,7 +155,7 @@ class GenerationThread:
             self._generate(model, calls)
 
     def _next(self, model: GeneratingModel | None) -> list[_Call]:
-        """The batch of the call that has waited longest; calls of the loaded `model` come first."""
+        """Return the batch with the call that has waited longest. Calls of the loaded `model` come first."""
         seen: list[_Call] = []
         batches: Sequence[Sequence[int]] = ()
         while True:
@@ -166,7 +167,7 @@ class GenerationThread:
                     return []
                 chosen = first.model, first.request.sampling
                 alike = [call for call in self._waiting if (call.model, call.request.sampling) == chosen]
-                # Most calls of the first batch arrive while the model is being loaded, so look again.
+                # Most calls of the first batch arrive while the model is being loaded, so look for new calls again.
                 if alike == seen:
                     batch = [alike[place] for place in next(places for places in batches if 0 in places)]
                     self._waiting = [call for call in self._waiting if call not in batch]
@@ -196,7 +197,7 @@ class GenerationThread:
         try:
             if not self._stopped.is_set():
                 model.generate(Generation([call.request for call in calls], answered, goes_on))
-        # A library may raise anything, such as a panic of native code. If the calls were not ended, they would wait for ever.
+        # A library may raise anything, for example if native code panics. End the calls, which would otherwise wait forever.
         except BaseException as problem:  # noqa: BLE001
             error = self.named(problem)
         for call in [*left.values()]:
@@ -204,7 +205,7 @@ class GenerationThread:
         self._note(0, 0)
 
     def _note(self, tokens: int, under_way: int) -> None:
-        """Count tokens, and report them to the loop now and then."""
+        """Count tokens, and report them to the loop at intervals."""
         self._tokens += tokens
         now = time.monotonic()
         if self._loop is None or (under_way and now < self._counted_at + COUNT_EVERY_S):
@@ -217,22 +218,21 @@ class GenerationThread:
 
 
 class MissingAnswer(Exception):
-    """A local model has no answer to this request."""
+    """Raised if a local model has no answer to this request."""
 
 
 class UnknownLocalModel(Exception):
-    """No local model has this name."""
+    """Raised if no local model has this name."""
 
 
 class LocalModelError(Exception):
-    """A local model raised an unexpected error."""
+    """Raised if a local model raises an unexpected error."""
 
 
 class LocalTransport:
-    """Answers in the order of the requests, in one thread; models that generate use a second thread, and answer several at a
-    time.
+    """Answers requests in order, in one thread. Generating models use a second thread, and answer several requests at a time.
 
-    `models` are by full name, or by `provider/` for a family. `count` adds to the run's counters.
+    `models`: the models by full name, or by `provider/` for a family. `count` adds to the run's counters.
     """
 
     def __init__(
@@ -245,9 +245,9 @@ class LocalTransport:
         self.generation = GenerationThread(count, _as_transport_error)
 
     async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
-        """The model's answer, with our own counts of its tokens.
+        """Return the model's answer, with our own counts of its tokens.
 
-        Raises MissingAnswer, UnknownLocalModel, LocalModelError; for a model that generates also GenerationStopped,
+        Raises MissingAnswer, UnknownLocalModel, LocalModelError; for a generating model also GenerationStopped,
         GenerationTimeout.
         """
         model = self._models.get(request.model) or self._models.get(f"{request.model.partition('/')[0]}/")
@@ -266,12 +266,12 @@ class LocalTransport:
 
 
 def _answer_alone(model: LocalModel, request: Request) -> Reply:
-    # A model that does not read the sampling parameters must not see them: its answer may not depend on them.
+    # Hide the sampling parameters from a model that does not declare to read them, since its answer must not depend on them.
     reads = getattr(model, "reads_sampling", False)
     question = request if reads else Request(request.model, request.messages, lookup=request.lookup)
     try:
         text = model.answer(question)
-    # Users may write models: an unexpected error fails only the row.
+    # Users may write models, so an unexpected error fails only this request.
     except Exception as error:
         raise _as_transport_error(error) from error
     return _reply(request, text)
@@ -282,7 +282,7 @@ def _reply(request: Request, text: str) -> Reply:
 
 
 def _as_transport_error(error: BaseException) -> Exception:
-    # KeyError and IndexError are LookupErrors, but mean a mistake in the model, not a missing answer.
+    # KeyError and IndexError are LookupErrors, but they mean a mistake in the model, not a missing answer.
     if isinstance(error, LookupError) and not isinstance(error, KeyError | IndexError):
         return MissingAnswer(str(error.args[0]) if error.args else "no answer")
     return LocalModelError(": ".join(filter(None, (type(error).__name__, str(error)))))

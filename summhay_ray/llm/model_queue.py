@@ -1,4 +1,4 @@
-"""The ledger's state of one model (queued claims, calls in flight, limits and figures) and of the workers (signs of life)."""
+"""The ledger's state of one model (queued claims, calls in flight, limits and figures) and of the workers (heartbeats)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import Limits
 
 LONGEST_PAUSE_S = 3600.0
-"""The longest pause that is obeyed. If a provider demands more, a quota is used up (429) or the service is down (503): the model
-is given up, and a later start continues."""
+"""The longest pause that is obeyed. If a provider demands more, a quota is used up (429) or the service is down (503). The model
+is then stopped, and a later start continues."""
 
 Place = tuple[str, str]
 """A worker and a stage."""
 Wait = Literal["record", "money", "driver"]
-"""The event that a place waits for: the next money record, money that calls in flight may release, or a sign of life from the
-driver."""
+"""The event for which a place waits: the next money record, money that calls in flight release, or a heartbeat of the driver."""
 
 COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries", "fallbacks")
-"""The counters of a model in a session; `calls` are those that were answered, `fallbacks` those sent in the standard tier for
-lack of capacity in the requested one."""
+"""The counters of a model in a session. `calls`: answered calls. `fallbacks`: calls that were sent in the standard tier because
+the requested tier had no capacity."""
 
 
 @dataclass
@@ -36,62 +35,63 @@ class Flight:
     claim: Claim
     permit: Permit | None
     sending: bool = False
-    """True if it holds one of the model's slots: from its grant until its attempt has ended."""
+    """True if the call has one of the model's slots: from its grant until its attempt has ended."""
     logged_micros: int | None = None
-    """The price of its answer, if the answer was found in the log before the settlement."""
+    """The price of the answer, if the answer was found in the log before the settlement."""
 
 
 @dataclass
 class ModelQueue:
     """The state of one model. `cap` is None for a model that runs in the workers.
 
-    A place is a worker and a stage whose claims wait. A place whose first claim cannot be granted now is set aside, and is tried
-    again only after the event that it waits for. So the work for a message does not depend on the number of workers.
+    A place is a worker and a stage whose claims wait. If the first claim of a place cannot be granted now, the place is set
+    aside, and is tried again only after the event for which it waits. So the work per message does not depend on the number of
+    workers.
     """
 
     pacer: Pacer
     cap: Cap | None
     silent: Set[str] = frozenset()
-    """Workers without a sign of life: they get no grants, and their slots serve others. Call `silence` for a worker that enters
-    the set, and `hear` for one that leaves it."""
+    """Workers without heartbeats. They get no grants, and others use their slots. Call `silence` when a worker is added to this
+    set, and `hear` when one is removed."""
     probing: bool = False
     """Whether the first call is sent alone."""
     queues: dict[str, dict[str, deque[Claim]]] = field(default_factory=dict)
-    """Worker -> stage -> its claims in order. A worker's stages take turns: the last one served goes to the end. They are
-    separate, so that a stage that waits for its budget does not block others."""
+    """Worker -> stage -> its claims in order. A worker's stages take turns: a served stage moves to the end. Stages are separate,
+    so that a stage which waits for its budget does not block others."""
     sending_of: Counter[str] = field(default_factory=Counter)
-    """Worker -> the slots that its calls hold."""
+    """Worker -> the number of slots of its calls."""
     n_sending: int = 0
-    """The sum of `sending_of`."""
+    """The sum of the values of `sending_of`."""
     n_lent: int = 0
-    """The part of `n_sending` that silent workers hold."""
+    """The part of `n_sending` that belongs to silent workers."""
     unsettled: int = 0
-    """Granted calls that are not settled: being sent, awaiting another attempt, or answered and not durable yet."""
+    """Number of granted calls that are not settled: they are being sent, wait for another attempt, or have an answer that is not
+    durable yet."""
     reached: bool = False
-    """True once the endpoint has answered anything. Until then, if the ledger probes, one call is sent and the others wait for
-    it."""
+    """True as soon as the endpoint has answered anything. With `probing`, all other calls wait for the first call until then."""
     stopped: tuple[str, str] | None = None
-    """(class, reason) if the model was given up."""
+    """(class, reason) if the model was stopped."""
     limited_since: float | None = None
     """Time of the first 429 since the last answer."""
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     _ready: dict[int, dict[str, None]] = field(default_factory=dict, init=False)
-    """Slots held -> the workers that hold that many and have a place to try, the one that has waited longest first."""
+    """Number of slots -> the workers that have so many slots and a place to try, in the order in which they began to wait."""
     _slots: dict[str, int] = field(default_factory=dict, init=False)
-    """Worker in `_ready` -> the number of slots under which it is listed there."""
+    """Worker in `_ready` -> the number of slots under which it is listed."""
     first: dict[Place, None] = field(default_factory=dict, init=False)
     """Places to try first: those whose first claim the newest money record lists, and those with a claim marked `first`."""
     _aside: dict[Place, Wait] = field(default_factory=dict, init=False)
-    """Place set aside -> what it waits for."""
+    """Place that is set aside -> the event for which it waits."""
     _waits: dict[Wait, dict[Place, None]] = field(default_factory=dict, init=False)
     """The inverse of `_aside`, without the places that wait for money."""
     short: dict[str, list[tuple[int, Place]]] = field(default_factory=dict, init=False)
-    """Stage -> (worst case of the first claim, place) of the places that wait for money, sorted."""
+    """Stage -> (worst case of the first claim, place) of each place that waits for money, sorted."""
 
     def free(self) -> int:
-        """The number of calls that may be granted: the free slots, including those of silent workers.
+        """Return the number of calls that may be granted now: the free slots, including those of silent workers.
 
-        Never more than `2 * concurrency` calls are unsettled, which bounds the calls lost if the process is killed.
+        At most `2 * concurrency` calls are unsettled, which bounds how many calls are lost if a process is killed.
         """
         if self.cap is None:
             return sys.maxsize
@@ -101,7 +101,7 @@ class ModelQueue:
         return min(1, free) if self.probing and not self.reached else free
 
     def hold(self, flight: Flight, *, sending: bool) -> None:
-        """Give the call a slot, or take it back."""
+        """Give the call a slot, or take the slot back."""
         if flight.sending != sending:
             flight.sending = sending
             change = 1 if sending else -1
@@ -113,8 +113,8 @@ class ModelQueue:
                 self.sort_in(flight.worker)
 
     def numbers(self, now: float) -> dict[str, float]:
-        """Its figures: calls in flight and queued, and the cap; remaining seconds of a pause, and seconds with only 429s; calls
-        answered, requests, tokens, 429s and retries so far."""
+        """Return the model's figures: calls in flight, queued calls, the cap, the remaining seconds of a pause, the seconds with
+        only 429s, and the counters of the session."""
         return {
             "in_flight": self.n_sending,
             "queued": sum(len(claims) for stages in self.queues.values() for claims in stages.values()),
@@ -125,7 +125,8 @@ class ModelQueue:
         }
 
     def note_429(self, now: float) -> str:
-        """Note a 429. Returns the reason for giving up the model if it has answered only 429s for too long; else empty."""
+        """Record a 429. If the model has answered only 429s for too long, returns the reason for stopping it; else an empty
+        text."""
         self.counts["limited"] += 1
         if self.cap is not None:
             self.cap.cut(now)
@@ -136,9 +137,9 @@ class ModelQueue:
         return f"nothing but 429 for {minutes} minutes; run again when the quota is renewed" if too_long else ""
 
     def note_answer(self, input_tokens: int, output_tokens: int) -> None:
-        """Note an answer."""
+        """Record an answer."""
         self.limited_since = None
-        # The next pause after a 429 is short again.
+        # Make the next pause after a 429 short again.
         self.pacer.rounds = 0
         self.counts["calls"] += 1
         self.counts["input_tokens"] += input_tokens
@@ -160,8 +161,8 @@ class ModelQueue:
             self.sort_in(worker)
 
     def next_place(self) -> Place | None:
-        """The place to try next; None if there is none. Apart from `first`, it is one of a worker with the fewest slots: usually
-        the worker has just returned one, and gets it back in the same exchange."""
+        """Return the place to try next; None if there is none. Apart from `first`, it belongs to a worker with the fewest slots.
+        Usually this worker has just returned a slot, and gets it back in the same exchange."""
         if self.first:
             return next(iter(self.first))
         if not self._ready:
@@ -170,7 +171,7 @@ class ModelQueue:
         return worker, next(stage for stage in self.queues[worker] if (worker, stage) not in self._aside)
 
     def remove_first(self, place: Place) -> None:
-        """Remove the first claim of a place, which was answered. Its stage, and its worker, go to the end."""
+        """Remove the first claim of a place, because it was answered. Its stage and its worker move to the end."""
         worker, stage = place
         claims = self.queues[worker].pop(stage)
         claims.popleft()
@@ -183,7 +184,7 @@ class ModelQueue:
         self.sort_in(worker)
 
     def set_aside(self, place: Place, wait: Wait) -> None:
-        """Try this place again only after `wake`."""
+        """Set a place aside until `wake` is called for the event."""
         self.first.pop(place, None)
         self._aside[place] = wait
         if wait == "money":
@@ -193,7 +194,8 @@ class ModelQueue:
         self.sort_in(place[0])
 
     def wake(self, wait: Wait) -> None:
-        """Try the places that wait for this event, which has happened. Places that a record lists come first."""
+        """Called when this event has happened: make the places that wait for it ready. Places whose claims a record lists come
+        first."""
         for place in self._waits.pop(wait, ()):
             del self._aside[place]
             if wait == "record":
@@ -201,8 +203,8 @@ class ModelQueue:
             self.sort_in(place[0])
 
     def wake_short(self, room: Callable[[str], tuple[float, float]]) -> None:
-        """Try the places that wait for money and whose first claims fit now, or never will. `room`: stage -> the largest worst
-        case that fits now, and the largest that may ever fit."""
+        """Make the places ready that wait for money and whose first claims fit now or never will. `room`: stage -> (the largest
+        worst case that fits now, the largest that may ever fit)."""
         for stage, short in list(self.short.items()):
             now, ever = room(stage)
             while short and (short[0][0] <= now or short[-1][0] > ever):
@@ -222,7 +224,7 @@ class ModelQueue:
         self.sort_in(place[0])
 
     def sort_in(self, worker: str) -> None:
-        """List the worker in `_ready` by the slots that it holds, behind the others; or not at all, if it has nothing to try."""
+        """List the worker in `_ready` under its number of slots, after the others. If it has no place to try, do not list it."""
         if (slots := self._slots.pop(worker, None)) is not None:
             del self._ready[slots][worker]
             if not self._ready[slots]:
@@ -235,12 +237,12 @@ class ModelQueue:
             self._ready.setdefault(slots, {})[worker] = None
 
     def silence(self, worker: str) -> list[Claim]:
-        """Note that a worker is silent. Returns its claims, which wait for nothing but its return."""
+        """Mark a worker as silent. Returns its claims, which now wait only for the worker to come back."""
         self.n_lent += self.sending_of[worker]
         return self._reset(worker)
 
     def hear(self, worker: str) -> None:
-        """Note that a silent worker is back."""
+        """Mark a silent worker as back."""
         self.n_lent -= self.sending_of[worker]
         self.sort_in(worker)
 
@@ -267,35 +269,36 @@ class ModelQueue:
 
 MINUTE_S = 60.0
 WINDOW_S = 60.6
-"""The sliding window: a minute plus the maximum delay of a call on its way to the provider."""
+"""The length of the sliding window: a minute plus the maximum delay of a call on its way to the provider."""
 
 MARGIN = 0.985
-"""Share of a limit that is used, so that a call sent a little late does not exceed the limit of another minute."""
+"""The share of a limit that is used. The rest is for calls that are sent a little late, and so count in the next minute."""
 
 PAUSE_WITHOUT_TIME_S = 0.25
-"""The shortest pause after a 429 without a time to wait."""
+"""Minimum pause after a 429 that does not say how long to wait."""
 
 LONGEST_PAUSE_WITHOUT_TIME_S = 60.0
 CAREFUL_ROUNDS = 20.0
 CUT_AT_MOST_EVERY_S = 1.0
-"""Concurrent calls hit the same limit: all their 429s within this time reduce the cap only once."""
+"""All 429s within this time reduce the cap only once, since concurrent calls exceed the same limit."""
 
 
 @dataclass(slots=True)
 class Permit:
-    """The amounts that one call takes from the limits, and its time (`at`). They are corrected when the actual usage is known."""
+    """The amounts that one call uses of the limits, and its time (`at`). The amounts are corrected when the actual usage is
+    known."""
 
     at: float
     amounts: dict[str, float]
     counts: bool = True
-    """Whether it is included in the sums over the last minute."""
+    """Whether the sums over the last minute include it."""
 
 
 class Pacer:
-    """Spaces a model's calls, so that no sliding minute holds more requests or tokens than its limits allow.
+    """Spaces a model's calls, so that no sliding minute has more requests or tokens than the limits allow.
 
-    Two rules hold at once. Each call takes its share of time, so that calls are evenly spaced. The sum over the last minute stays
-    within the limit, for calls of any size. A call larger than a minute's limit is sent alone, after an empty minute.
+    There are two rules. Each call takes its share of time, so that calls are evenly spaced. The sum over the last minute stays
+    within the limit, for calls of any size. If a call exceeds a minute's limit, it is sent alone, after an empty minute.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -312,7 +315,7 @@ class Pacer:
         self._round_ends = -math.inf
 
     def earliest(self, now: float, amounts: Mapping[str, float]) -> float:
-        """The earliest time, not before `now`, at which a call of these amounts may be sent."""
+        """Return the earliest time, not before `now`, at which a call with these amounts may be sent."""
         start = max([now, self.paused_until, *self._free_at.values()])
         while self._window and self._window[0].at <= now - WINDOW_S:
             self._forget(self._window.popleft())
@@ -336,7 +339,7 @@ class Pacer:
         return permit
 
     def correct(self, permit: Permit, real: Mapping[str, float]) -> None:
-        """Replace the amounts reserved for a call by its actual usage."""
+        """Replace the reserved amounts of a call by its actual usage."""
         for name in self._rates.keys() & real.keys():
             change = real[name] - permit.amounts[name]
             self._free_at[name] += MINUTE_S * change / self._rates[name]
@@ -356,9 +359,9 @@ class Pacer:
                 self._used[name] -= amount
 
     def round_of_429s(self, now: float) -> None:
-        """Pause after a 429 without a time to wait.
+        """Pause after a 429 that does not say how long to wait.
 
-        The pause doubles with each round of such 429s, and is short again after an answer: a provider that still answers some
+        The pause doubles with each round of these 429s, and is short again after an answer. A provider that still answers some
         calls needs fewer concurrent calls, not longer pauses.
         """
         if now >= self._round_ends:
@@ -376,8 +379,8 @@ class Pacer:
 class Cap:
     """The maximum number of a model's calls in flight.
 
-    A 429 halves it. It then grows by one per round of answered calls, up to `most`; near the level of the last 429, by one per
-    twenty rounds.
+    A 429 halves it. Then it grows by one per round of answered calls, up to `most`. Near the level of the last 429, it grows by
+    one per twenty rounds.
     """
 
     most: int
@@ -402,23 +405,24 @@ class Cap:
 
 
 SILENT_S = 4.0
-"""A worker without a sign of life for this long lends its slots to others. It sends no call with a grant older than this."""
+"""If a worker sends no heartbeat for this long, others may use its slots. It sends no call whose grant is older than this."""
 
 DEAD_AFTER_S = 60.0
-"""After this time it counts as dead: others may claim its calls, and their cost is uncertain.
+"""After this time, a silent worker counts as dead. Others may claim its calls, whose cost is then uncertain.
 
-It is longer than a process stops while its machine is overloaded or migrated. If a process died, Ray starts another
-one, which takes its place at once.
+This is longer than a process pauses while its machine is overloaded or migrated. If a process dies, Ray starts another one, which
+takes its place at once.
 """
 
 LOOK_EVERY_S = 0.1
-"""Shortest interval between two looks at all workers."""
+"""Minimum seconds between two checks of all workers."""
 
 LISTEN_S = 0.5
-"""Seconds that a worker listens before it gets an answer without news, which shows that the ledger is alive."""
+"""Seconds after which a listening worker gets an answer even without news, which shows that the ledger is alive."""
 
 LISTENS_A_SECOND = 400
-"""Answers without news per second, over all workers. With more than half this many workers, each listens longer."""
+"""Maximum number of answers without news per second, for all workers. With more than half this many workers, each listens
+longer."""
 
 
 @dataclass
@@ -426,28 +430,29 @@ class Membership:
     """The workers of one ledger."""
 
     heard: dict[str, float] = field(default_factory=dict)
-    """Worker -> time of its last sign of life, for all workers that are not evicted."""
+    """Worker -> time of its last heartbeat, for all workers that are not evicted."""
     dying: set[str] = field(default_factory=set)
-    """Dead workers whose log is being read. They keep their calls until they are evicted. A new sign of life ends this state."""
+    """Dead workers whose answers are being read from the log. They keep their calls until they are evicted. A heartbeat ends this
+    state."""
     silent: set[str] = field(default_factory=set)
-    """Workers that have given no sign of life for a while."""
+    """Workers that have sent no heartbeat for a while."""
     evicted: set[str] = field(default_factory=set)
     """Workers that were evicted as dead. They may come back."""
     _dismissed: set[str] = field(default_factory=set)
     """Workers that are known to have ended."""
     _places: dict[str, str] = field(default_factory=dict)
     _look_at: float = -math.inf
-    """The time of the next look."""
+    """The time of the next check."""
     lost: set[str] = field(default_factory=set)
-    """Places whose worker was evicted for silence, until a worker takes the place again."""
+    """Places whose silent worker was evicted, until a worker takes the place again."""
 
     @property
     def listen_s(self) -> float:
-        """Seconds after which a worker that listens is answered without news."""
+        """Seconds after which a listening worker gets an answer without news."""
         return max(LISTEN_S, len(self.heard) / LISTENS_A_SECOND)
 
     def hear(self, worker: str, now: float) -> bool:
-        """Note a sign of life from the worker. Returns whether it was silent."""
+        """Record a heartbeat of the worker. Returns whether the worker was silent."""
         self.heard[worker] = now
         if worker not in self._dismissed:
             self.dying.discard(worker)
@@ -456,7 +461,7 @@ class Membership:
         return was_silent
 
     def dismiss(self, worker: str) -> bool:
-        """Mark the worker dead now; False if it is unknown."""
+        """Mark the worker as dead now. Returns False if it is unknown."""
         if worker not in self.heard:
             return False
         self._dismissed.add(worker)
@@ -464,7 +469,7 @@ class Membership:
         return True
 
     def hello(self, worker: str, place: str, now: float) -> str:
-        """Note a worker that takes a place. Returns the previous worker of the place; empty if there was none, or if it is the
+        """Register a worker at a place. Returns the previous worker of the place; empty if there was none or if it is the
         same."""
         before = self._places.get(place, "")
         self._places[place] = worker
@@ -473,7 +478,7 @@ class Membership:
         return "" if before == worker else before
 
     def look(self, now: float) -> set[str]:
-        """Update the silent workers; returns the newly silent ones. Workers that are silent for too long become dying."""
+        """Update the silent workers, and return the newly silent ones. Workers that are silent for too long become dying."""
         if now < self._look_at:
             return set()
         self._look_at, patience_s = now + LOOK_EVERY_S, SILENT_S + self.listen_s

@@ -1,8 +1,8 @@
-"""Calls that share a long prefix: one goes first, the others follow once the provider has cached it.
+"""Sends one of the calls that share a long prefix first, and the others as soon as the provider has cached the prefix.
 
-Providers discount the beginning of a prompt if they have read it a few minutes earlier (and it has about 1,024 tokens or more).
-The queries of one haystack under one ordering share their documents; if they were sent at the same time, each would pay for them
-in full.
+Providers discount a prompt's prefix if they have read it a few minutes earlier, and if it has at least about 1,024 tokens. The
+queries of one haystack under one ordering share their documents. If they were sent at the same time, each would pay the full
+price for them.
 """
 
 import asyncio
@@ -13,22 +13,23 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 SHORTEST = 4096
-"""Shortest prefix, in characters: about 1,024 tokens, the shortest prefix that providers cache."""
+"""Shortest prefix in characters: about 1,024 tokens, which is the shortest prefix that providers cache."""
 
 LIFETIME_S = 240.0
-"""Seconds that a prefix is assumed to stay cached after its last use; providers promise at least five minutes."""
+"""Seconds for which a prefix is assumed to stay cached after its last use. Providers promise at least five minutes."""
 
 
 def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:
-    """Hashes of the prompt's prefixes of 4,096, 8,192, ... characters, the last of them the whole prompt. Empty for a short one.
+    """Return hashes of the prompt's prefixes of 4,096, 8,192, ... characters; the last one is the whole prompt. Empty for a short
+    prompt.
 
-    The model is part of the hash. Two prompts share the prefixes that are within their common text, so that one call can lead for
-    a haystack's documents and another for the text after them.
+    The model is part of the hash. Two prompts have the same hashes for all prefixes within their common text. So all calls with
+    the same documents may have one leader, and those that also share the text after the documents another one.
     """
     return _prefixes(model, prompt) if len(prompt) >= SHORTEST else ()
 
 
-# The repeats of a query send the same prompt.
+# Cached, since the repeats of a query have the same prompt.
 @functools.lru_cache(maxsize=8)
 def _prefixes(model: str, prompt: str) -> tuple[str, ...]:
     hasher = hashlib.sha256(f"{model}\0".encode())
@@ -42,30 +43,30 @@ def _prefixes(model: str, prompt: str) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Turn:
-    """The turn of a call to be sent."""
+    """A call's turn to be sent."""
 
     answered: bool | None = None
-    """Whether the provider answered and so has read the prompt; None if nothing was sent. The caller sets it."""
+    """Whether the provider answered, and so has read the prompt; None if nothing was sent. The caller sets this."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass
 class PrefixGate:
-    """Delays the calls of one worker, on one event loop, that share a prefix with a leading call.
+    """Delays a worker's calls that share a prefix with a leading call. It works on one event loop.
 
-    For each prefix that is not cached, one call leads, and the others with that prefix wait for its end. If the leader was not
-    sent, the next call leads. If it was sent but not answered, all others are sent at once, since they might fail one by one. All
-    calls wait for shorter prefixes first, so that they cannot wait in a circle.
+    For each prefix that is not cached, one call leads, and the other calls with that prefix wait for its end. If the leader was
+    not sent, the next call leads. If it was sent but not answered, all other calls are sent at once, since they might fail one by
+    one. All calls wait for shorter prefixes first, so that they never wait for each other.
     """
 
     lifetime_s: float = LIFETIME_S
     _warm_until: dict[str, float] = field(default_factory=dict)
-    """Prefix -> when its cache entry expires, in ascending order."""
+    """Prefix -> the time when its cache entry expires, in ascending order."""
     _leading: dict[str, Turn] = field(default_factory=dict)
 
     @contextlib.asynccontextmanager
     async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
-        """A context in which the call is sent. It is entered when it is the call's turn."""
+        """Return a context in which the call is sent. It is entered when it is the call's turn."""
         turn = Turn()
         try:
             for prefix in prefixes:
@@ -73,7 +74,7 @@ class PrefixGate:
             yield turn
         finally:
             if turn.answered:
-                # Note that the provider has cached these prefixes.
+                # The provider has now cached these prefixes.
                 now = asyncio.get_running_loop().time()
                 for prefix in prefixes:
                     self._warm_until.pop(prefix, None)
@@ -86,7 +87,7 @@ class PrefixGate:
             turn.ended.set()
 
     async def _wait(self, prefix: str, turn: Turn) -> None:
-        """Return when the prefix is cached, its leader has failed, or this call becomes the leader."""
+        """Wait until the prefix is cached, its leader has failed, or this call becomes the leader."""
         loop = asyncio.get_running_loop()
         while self._warm_until.get(prefix, 0.0) < loop.time():
             leader = self._leading.setdefault(prefix, turn)

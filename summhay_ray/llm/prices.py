@@ -1,7 +1,7 @@
-"""Prices of calls, from the spec, from litellm's map, or from our dated file of the papers' models.
+"""Prices of calls, from the spec, from litellm's price map, or from our dated file with the papers' models.
 
-Money is integer micro-dollars. A token at p dollars per million tokens costs p micro-dollars; a call's price is rounded up.
-Rates are kept in billionths of a micro-dollar, as integers, so that their sums are exact.
+Money is integer micro-dollars. A token at p dollars per million tokens costs p micro-dollars; a call's price is rounded up. Rates
+are integers, in billionths of a micro-dollar, so that their sums are exact.
 """
 
 from __future__ import annotations
@@ -23,39 +23,40 @@ _TIER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
 _WRITTEN = ("input", "output", "cached_input", "cache_write", "cache_write_1h")
 _NANO = 10**9
 ServiceTier = Literal["flex"]
-"""A service tier other than the standard one: slower, and cheaper."""
+"""A service tier other than the standard one, which is slower and cheaper."""
 FLEX_FACTOR = 0.5
-"""Price in the flex tier, as a multiple of the standard price that a spec states."""
+"""The default price in the flex tier, as a fraction of the standard price in a spec."""
 
 
 class Unpriced(ValueError):
-    """A model has no known price. The message names the field for it."""
+    """Raised if a model has no known price. The message names the spec's field for it."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars per million tokens. A cache rate of None equals the input rate; a reasoning rate of None, the output rate."""
+    """A price in US dollars per million tokens. If a cache rate is None, it equals the input rate. If the reasoning rate is None,
+    it equals the output rate."""
 
     input_per_mtok: float
     output_per_mtok: float
     cached_input_per_mtok: float | None = None
     cache_write_per_mtok: float | None = None
     tiers: tuple[tuple[int, Price], ...] = ()
-    """(tokens, price) in ascending order: the price of calls whose prompt is longer than `tokens`."""
+    """(tokens, price) in ascending order, where `price` applies to calls whose prompt has more than `tokens` tokens."""
     reasoning_per_mtok: float | None = None
-    """The rate of reasoning tokens, if they cost more than the rest of the answer."""
+    """The rate of reasoning tokens, if they cost more than other tokens of the answer."""
     per_search: float = 0.0
     """US dollars per search (reranking), in addition to the tokens."""
     cache_write_1h_per_mtok: float | None = None
-    """The rate of tokens that the cache keeps for an hour; None: that of other cache writes."""
+    """The rate of tokens that the cache keeps for an hour; None: the rate of other cache writes."""
 
     def times(self, factor: float) -> Price:
-        """All rates multiplied by a factor."""
+        """Return the price with all rates multiplied by a factor."""
         rates: dict[str, Any] = {name: rate * factor for name, rate in vars(self).items() if isinstance(rate, float | int)}
         return Price(**{**rates, "tiers": tuple((tokens, tier.times(factor)) for tokens, tier in self.tiers)})
 
     def micros(self, usage: Usage) -> int:
-        """The price of a call in micro-dollars, rounded up. The length of the prompt selects the tier."""
+        """Return the price of a call in micro-dollars, rounded up. The length of the prompt selects the tier."""
         tier = self._tier(usage.input_tokens)
         cached = min(max(usage.cached_tokens, 0), usage.input_tokens)
         written = min(max(usage.cache_write_tokens, 0), usage.input_tokens - cached)
@@ -67,24 +68,24 @@ class Price:
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
-        """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; negative where it was
-        only written."""
+        """Return what the provider's cache saved on this call in micro-dollars, minus the cost of cache writes. Negative if the
+        cache was only written."""
         if not usage.cached_tokens and not usage.cache_write_tokens:
             return 0
         uncached = replace(usage, cached_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
         return self.micros(uncached) - self.micros(usage)
 
     def dearest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
-        """Maximum cost of a call of at most this many tokens, in micro-dollars.
+        """Return the maximum cost in micro-dollars of a call with at most this many tokens.
 
-        The prompt is priced at its highest rate, the answer as text or as reasoning, whichever costs more. All tiers are tried,
-        since a lower tier may cost more.
+        The prompt costs its highest rate, and the answer the rate of text or of reasoning, whichever is higher. All tiers are
+        tried, since a lower tier may cost more.
         """
         lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
         return self._extreme_micros(max, lengths, output_tokens, searches)
 
     def cheapest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
-        """Minimum cost of a call of at least this many tokens, in micro-dollars, with the prompt at its lowest rate.
+        """Return the minimum cost in micro-dollars of a call with at least this many tokens, with the prompt at its lowest rate.
 
         All tiers are tried, since a higher tier may be cheaper.
         """
@@ -94,8 +95,8 @@ class Price:
     def _extreme_micros(
         self, extreme: Callable[[Iterable[int]], int], lengths: Sequence[int], output_tokens: int, searches: int
     ) -> int:
-        """The greatest or smallest price of a prompt of one of these lengths and its answer, by the highest or lowest rates of
-        its tier."""
+        """Return the highest or lowest price (`extreme`: max or min) of a call whose prompt has one of these lengths, by the
+        highest or lowest rates of each tier."""
         rates = [(length, self._tier(length)._nanos) for length in lengths]
         nanos = extreme(length * extreme(rate[:4]) + output_tokens * extreme(rate[4:]) for length, rate in rates)
         return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
@@ -107,7 +108,8 @@ class Price:
 
     @functools.cached_property
     def _nanos(self) -> tuple[int, int, int, int, int, int]:
-        """Billionths of a micro-dollar per token: fresh input, cache reads, writes, writes for an hour, answer, reasoning."""
+        """Billionths of a micro-dollar per token: uncached input, cache reads, cache writes, cache writes for an hour, answer,
+        reasoning."""
         fresh, answer = self.input_per_mtok, self.output_per_mtok
         read = fresh if self.cached_input_per_mtok is None else self.cached_input_per_mtok
         write = fresh if self.cache_write_per_mtok is None else self.cache_write_per_mtok
@@ -131,11 +133,11 @@ PRICED_BY = ("input_per_mtok", "output_per_mtok")
 def find_price(
     model: str, written: Mapping[str, Any] | None, priced_by: Sequence[str] = PRICED_BY, tier: ServiceTier | None = None
 ) -> Price:
-    """The price of a model: from the spec; free for a local model; else from litellm's map or our dated file.
+    """Return the price of a model: from the spec; zero for a local model; else from litellm's map or our dated file.
 
-    `priced_by`: the fields of a price that the message asks for; `tier`: None for the standard tier, whose price a spec states.
-    Raises Unpriced if there is no price, or if the provider charges other fees than for tokens. A zero in litellm's map means
-    that the price is unknown; only the spec can declare a model free.
+    `priced_by`: the fields of a price for which the error message asks. `tier`: the service tier; None: the standard tier. Raises
+    Unpriced if there is no price, or if the provider also charges fees that do not depend on tokens. A zero in litellm's map
+    means that the price is unknown; only the spec can declare a model free.
     """
     factor = (written or {}).get("flex_factor")
     if tier and (factor or _states_rates(written)):
@@ -168,24 +170,25 @@ def find_price(
 
 
 def _states_rates(written: Mapping[str, Any] | None) -> bool:
-    """Whether a price in a spec states rates, and not only factors."""
+    """Return whether a price in a spec has rates, and not only factors."""
     return written is not None and any(written.get(f"{name}_per_mtok") is not None for name in _WRITTEN)
 
 
 def _in_tier(entry: Mapping[str, Any], tier: ServiceTier) -> dict[str, Any]:
-    """An entry of litellm's map with the prices of a service tier. Long prompts cost the standard rate if the tier has none for
-    them."""
+    """Return an entry of litellm's map with the prices of a service tier. If the tier has no rate for long prompts, they cost the
+    standard rate."""
     longer = {name: value for name, value in entry.items() if re.search(r"_above_\d+k_tokens$", name)}
     others = {name: value for name, value in entry.items() if "cost" not in name}
     return others | longer | {name.removesuffix(f"_{tier}"): value for name, value in entry.items() if name.endswith(f"_{tier}")}
 
 
 BATCH_FACTOR = 0.5
-"""A request in a batch costs half at the providers that offer batches."""
+"""The default price in a batch, as a fraction of the standard price. Providers with batches charge half."""
 
 
 def find_batch_factor(model: str, written: Mapping[str, Any] | None) -> float:
-    """The price of a request in a batch, as a part of the standard price: from the spec, from litellm's map, or one half."""
+    """Return the price of a request in a batch, as a fraction of the standard price: from the spec, from litellm's map, or one
+    half."""
     if written is not None:
         factor = written.get("batch_factor")
         if factor is not None or _states_rates(written):
@@ -196,7 +199,8 @@ def find_batch_factor(model: str, written: Mapping[str, Any] | None) -> float:
 
 
 def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
-    """The price of an embedding or reranking model, which has no output tokens; None for other models, or without a price."""
+    """Return the price of an embedding or reranking model, which has no output tokens; None for other models, or without a
+    price."""
     if entry.get("mode") not in ("embedding", "rerank"):
         return None
     fresh = round((entry.get("input_cost_per_token") or 0.0) * 1e6, 9)
@@ -205,9 +209,9 @@ def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _price_in(entry: Mapping[str, Any]) -> Price | None:
-    """The price in an entry of litellm's map; None if it is missing, or zero, which means unknown in the map."""
+    """Return the price in an entry of litellm's map; None if it is missing or zero, since zero means unknown there."""
     ranges = entry.get("tiered_pricing")
-    # Lower bound of tokens -> price. An entry has tiers either as fields or as a list of ranges.
+    # Minimum number of tokens -> price. An entry has tiers either as fields or as a list of ranges.
     if entry.get("input_cost_per_token") is None and isinstance(ranges, list):
         tiers = {int(tier["range"][0]): _mapped_price(tier, "") for tier in ranges if "range" in tier}
     else:
@@ -230,7 +234,7 @@ def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
     read = mtok("cache_read_input_token_cost") or mtok("input_cost_per_token_cache_hit")
     write, first = mtok("cache_creation_input_token_cost"), mtok("cache_creation_input_token_cost", "")
     write_1h = mtok("cache_creation_input_token_cost_above_1hr") or mtok("cache_creation_input_token_cost_above_1hr", "")
-    # If a tier has no cache rates in the map, reads get no discount, and writes cost at least as much as input.
+    # If a tier has no cache rates in the map, reads have no discount, and writes cost at least as much as input.
     write = max(first, fresh) if write is None and first is not None else write
     dearer = reasoning if reasoning > answer else None
     return Price(fresh, answer, read, write, reasoning_per_mtok=dearer, cache_write_1h_per_mtok=write_1h)
@@ -246,7 +250,7 @@ def _dated_price(model: str) -> Price | None:
 
 
 def find_window(model: str, written: int | None) -> int | None:
-    """The model's context window in tokens: from the spec, from litellm's map, from our dated file; None if unknown."""
+    """Return the model's context window in tokens, from the spec, from litellm's map, or from our dated file; None if unknown."""
     if written is not None or is_local(model):
         return written
     entry = _entry(_litellm_map(), model)
@@ -255,30 +259,31 @@ def find_window(model: str, written: int | None) -> int | None:
 
 
 def may_reason(model: str) -> bool:
-    """Whether litellm's map or our dated file says that the model reasons before it answers."""
+    """Return whether the model reasons before it answers, according to litellm's map or our dated file."""
     if is_local(model):
         return False
     return bool(_entry(_litellm_map(), model).get("supports_reasoning") or _entry(_paper_models(), model).get("reasoning"))
 
 
 def needs_responses(model: str) -> bool:
-    """Whether, according to litellm's map, the provider offers the model only in OpenAI's Responses API."""
+    """Return whether the provider offers the model only in OpenAI's Responses API, according to litellm's map."""
     entry = _entry(_litellm_map(), model)
     return entry.get("mode") == "responses" and entry.get("litellm_provider") == provider_of(model)
 
 
 def find_cache_minimum(model: str) -> int:
-    """Tokens of the shortest beginning of a prompt that the provider caches: from litellm's map, else 1,024."""
+    """Return the tokens of the shortest prefix that the provider caches, from litellm's map, else 1,024."""
     return int(_entry(_litellm_map(), model).get("prompt_cache_min_tokens") or 1024)
 
 
 def default_effort(model: str) -> str | None:
-    """The model's default reasoning effort according to litellm's map; None if unknown."""
+    """Return the model's default reasoning effort, from litellm's map; None if unknown."""
     return _entry(_litellm_map(), model).get("default_reasoning_effort")
 
 
 def _entry(models: Mapping[str, dict[str, Any]], model: str) -> dict[str, Any]:
-    """The model's entry, by its name: unchanged, with the prefix of its provider's prices, or without each prefix; else {}."""
+    """Find the model's entry by its name: unchanged, with its provider's prefix in the price map, or without one or more
+    prefixes. Returns {} if there is none."""
     parts = model.split("/")
     known = PROVIDERS.get(parts[0])
     listed = ["/".join([known.prices, *parts[1:]])] if known and known.prices else []
@@ -288,7 +293,7 @@ def _entry(models: Mapping[str, dict[str, Any]], model: str) -> dict[str, Any]:
 
 @functools.cache
 def _litellm_map() -> dict[str, dict[str, Any]]:
-    # Read it as a file: importing litellm takes seconds, which is too long for a plan.
+    # Read the map as a file, since importing litellm takes seconds, which is too long for a plan.
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
         return {}

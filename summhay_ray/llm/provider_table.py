@@ -1,6 +1,6 @@
-"""The providers: services, address, keys, domains, names, quirks; and the provider of a model, derived from its name.
+"""The table of providers: services, addresses, keys, domains, names and special cases. Finds a model's provider by its name.
 
-A provider with OpenAI's protocol is one row: its key is sent to the domains of that row only.
+A provider with OpenAI's protocol needs one row. Its key is sent only to the domains in that row.
 """
 
 import functools
@@ -13,26 +13,26 @@ from urllib.parse import urlsplit
 from summhay_ray import routes
 from summhay_ray.llm.request import Task
 
-# Each row describes one provider. Columns:
-# - its prefix in names of models; litellm's name (`LlmProviders`) if requests go through litellm;
-# - its services: `chat` and `embed` in OpenAI's form, `rerank` in Cohere's, `batch` in OpenAI's (not used yet).
+# Each row describes one provider. Its first three columns are:
+# - the prefix of its model names, which is litellm's name (`LlmProviders`) if requests go through litellm;
+# - its services: `chat` and `embed` in OpenAI's format, `rerank` in Cohere's, `batch` in OpenAI's (not used yet).
 #   A `*` marks a service with its own protocol or login, which litellm implements. A service that litellm calls without httpx
 #   (SageMaker's embeddings, by boto3) is left out, since `via_litellm` cannot check it;
-# - the variables of its key; the first one that is set is used. `*`: litellm can log in with a cloud's credentials, but only at
-#   these domains; `+`: also with a token (ANTHROPIC_AUTH_TOKEN); `-`: no variable is known.
-# Then, in any order:
+# - the variables of its key. The first one that is set is used. `*`: litellm can log in with a cloud's credentials, but only at
+#   the domains in this row. `+`: a token (ANTHROPIC_AUTH_TOKEN) is accepted as well. `-`: no variable is known.
+# Then follow, in any order:
 # - the base URL of its services, which are at /chat/completions, /embeddings and /rerank below it. Requests to a service without
-#   a `*` go there directly. Without a base URL litellm finds the address;
-# - further domains, where `*` matches letters, digits and hyphens. Its key is sent only to these domains and the base URL's.
-#   Domains where customers can serve anything (amazonaws.com, googleapis.com as a whole) are left out. `*` alone: the provider is
-#   only a protocol, and its key is meant for the user's own endpoint;
-# - `bare=`: a regular expression for names without a prefix that belong to the provider, as in litellm;
-# - `prices=`: the prefix of its models in litellm's price map, if that differs;
+#   a `*` go there directly. Without a base URL, litellm finds the address;
+# - further domains, in which `*` matches letters, digits and hyphens. The key is sent only to these domains and to that of the
+#   base URL. Domains where customers can serve anything (all of amazonaws.com or googleapis.com) are left out. `*` alone: the
+#   provider is only a protocol, and its key is for the user's own endpoint;
+# - `bare=`: a regular expression for the provider's model names without a prefix, as in litellm;
+# - `prices=`: the prefix of its models in litellm's price map, if that prefix differs;
 # - `models=`: the prefix that its service adds to a model's name without a slash;
 # - `a>b`: the field `a` of a request or a reranking is named `b` at its service;
-# - with a `+`: fields that `extra` may hold in addition to `SAMPLING`. litellm reads some three hundred names, including login
+# - `+NAME`: a field that `extra` may contain in addition to `SAMPLING`. litellm reads about three hundred names, including login
 #   URLs, key files and callbacks: never add these here.
-# A line that begins with a space continues the previous one.
+# A line that begins with a space continues the previous line.
 _TABLE = """
 ai21                      chat                   AI21_API_KEY                https://api.ai21.com/studio/v1
 ai21_chat                 chat                   AI21_API_KEY                https://api.ai21.com/studio/v1
@@ -225,7 +225,7 @@ SAMPLING = frozenset(
         "verbosity",
     }
 )
-"""Fields that `extra` may hold for every provider: parameters that are only sent in the body of the request."""
+"""Fields that `extra` may contain for every provider. They are only sent in the body of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,25 +239,25 @@ class Provider:
     login: bool
     """Whether litellm can log in without a key, with a cloud's credentials."""
     token: bool
-    """Whether the provider accepts a token in place of a key."""
+    """Whether the provider accepts a token instead of a key."""
     base: str
     """The base URL for direct requests; empty if unknown."""
     domains: tuple[str, ...]
     anywhere: bool
-    """Whether its key is meant for the user's own endpoint, wherever that is."""
+    """Whether its key is for the user's own endpoint, at any address."""
     bare: str
-    """A regular expression for names without a prefix that belong to the provider; empty if there are none."""
+    """A regular expression for the provider's model names without a prefix; empty if there are none."""
     prices: str
-    """The prefix of its models in litellm's price map; empty if it is the provider's own."""
+    """The prefix of its models in litellm's price map; empty if the map uses the provider's name."""
     models: str
     """The prefix that its service adds to a model's name without a slash."""
     renamed: Mapping[str, str]
-    """Field of a request, or of a reranking -> its name at this provider."""
+    """Field of a request or of a reranking -> its name at this provider."""
     extra: frozenset[str]
-    """Fields that `extra` may hold, except for direct requests to a user's own endpoint."""
+    """Fields that `extra` may contain, except for direct requests to a user's own endpoint."""
 
     def holds(self, host: str) -> bool:
-        """Whether the host is one of the domains or a subdomain of one."""
+        """Return whether the host is one of the domains or a subdomain of one."""
         patterns = (re.escape(domain).replace(r"\*", "[a-z0-9-]+") for domain in self.domains)
         return any(re.fullmatch(rf"(.+\.)?{pattern}", host) for pattern in patterns)
 
@@ -281,7 +281,7 @@ def _read(line: str) -> tuple[str, Provider]:
         prices=noted.get("prices", ""),
         models=noted.get("models", ""),
         renamed=dict(word.split(">") for word in rest if re.fullmatch(r"\w+>\w+", word)),
-        # With a cloud's login, litellm may read a field of the body as a parameter of the login.
+        # With a cloud's login, litellm may use a field of the body as a parameter of the login.
         extra=SAMPLING | {word[1:] for word in rest if word[0] == "+"} | (frozenset() if login else {"extra_body"}),
     )
 
@@ -292,9 +292,9 @@ PROVIDERS = dict(_read(line) for line in re.split(r"\n(?! )", _TABLE.strip()))
 SECRET_VARIABLES = frozenset(
     {
         *(variable for provider in PROVIDERS.values() for variable in provider.variables),
-        # litellm also reads such a variable for most providers without one in the table.
+        # litellm also reads these variables for most providers that have none in the table.
         *(f"{name.upper().replace('-', '_')}_API_KEY" for name in PROVIDERS),
-        # Variables of logins and other keys that litellm or an SDK reads. Accounts, regions and addresses are not secret.
+        # Variables for logins and other keys that litellm or an SDK reads. Accounts, regions and addresses are not secret.
         *("AICORE_CLIENT_SECRET", "AICORE_SERVICE_KEY", "AIMLAPI_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_AWS_API_KEY"),
         *("ANTHROPIC_IDENTITY_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY"),
         *("AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN", "AZURE_AD_TOKEN", "AZURE_CERTIFICATE_PASSWORD", "AZURE_CLIENT_SECRET"),
@@ -305,14 +305,15 @@ SECRET_VARIABLES = frozenset(
         *("WATSONX_ZENAPIKEY", "WX_API_KEY"),
     }
 )
-"""All variables with secret values: those in the table, and those that litellm uses for logins. `secrets` hides their values."""
+"""All variables with secret values: those in the table, and those that litellm uses for logins. `keys.Secrets` hides their
+values."""
 
 WITH_DOMAINS = {name: provider for name, provider in PROVIDERS.items() if provider.domains}
 """The providers with their own domains."""
 
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 
-# URLs that all parsers read in the same way: no user, no escapes, no backslash, no white space, ASCII only.
+# Matches URLs that all parsers read in the same way: no user, no escapes, no backslash, no white space, ASCII only.
 _PLAIN = re.compile(r"(https?)://(?:([a-z0-9.-]+)|\[([0-9a-f:.]+)\])(?::[0-9]{1,5})?(?:/[!-\[\]-~]*)?", re.IGNORECASE | re.ASCII)
 
 Place = Literal["own", "here", "http", "elsewhere"]
@@ -321,7 +322,7 @@ Place = Literal["own", "here", "http", "elsewhere"]
 
 @functools.lru_cache
 def place_of(provider: str, url: str | None) -> Place:
-    """The kind of place at the URL, relative to the provider. Without a URL, litellm uses the provider's own domain."""
+    """Return the kind of place at the URL, relative to the provider. Without a URL, litellm uses the provider's own domain."""
     if not url:
         return "own"
     scheme, host = _parts(url)
@@ -334,22 +335,22 @@ def place_of(provider: str, url: str | None) -> Place:
 
 
 def is_owned(url: str) -> bool:
-    """Whether the URL is at any provider's domains."""
+    """Return whether the URL is in the domains of any provider."""
     _, host = _parts(url)
     return any(known.holds(host) for known in WITH_DOMAINS.values())
 
 
 def _parts(url: str) -> tuple[str, str]:
-    """Scheme and host in lower case; both empty if parsers might disagree about the URL."""
+    """Return scheme and host in lower case; both are empty if parsers might disagree about the URL."""
     match = _PLAIN.fullmatch(url)
     return (match[1].lower(), (match[2] or match[3]).lower()) if match else ("", "")
 
 
 @functools.lru_cache
 def origin_of(provider: str, url: str | None) -> str:
-    """The endpoint of a model: scheme, host and port of the URL; without a URL, of the provider's domain.
+    """Return the endpoint of a model: scheme, host and port of the URL or, without a URL, of the provider's domain.
 
-    Without a URL, it is the provider's name if the provider has several domains or no known one.
+    If there is no URL, and the provider has several domains or no known one, return the provider's name.
     """
     if not url:
         domains = WITH_DOMAINS[provider].domains if provider in WITH_DOMAINS else ()
@@ -359,13 +360,14 @@ def origin_of(provider: str, url: str | None) -> str:
 
 
 def own_variables(provider: str) -> tuple[str, ...]:
-    """The variables that may hold the provider's key."""
+    """Return the variables that may have the provider's key."""
     known = WITH_DOMAINS.get(provider)
     return known.variables if known is not None else (f"{provider.upper().replace('-', '_')}_API_KEY",)
 
 
 def needed_variables(provider: str) -> tuple[str, ...]:
-    """The variables, one of which must hold a key (or token) for requests to the provider. Empty if none is needed or known."""
+    """Return the variables of which one must have a key (or token) for requests to the provider. Empty if none is needed or
+    known."""
     known = WITH_DOMAINS.get(provider)
     if known is None or known.login:
         return ()
@@ -373,27 +375,29 @@ def needed_variables(provider: str) -> tuple[str, ...]:
 
 
 LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
-"""Prefixes of models that run in the worker: they have no key, price or limits."""
+"""Prefixes of models that run in the worker, and so have no key, price or limits."""
 
 _SERVICE = re.compile(r"/(chat/completions|completions|embeddings|rerank|responses|messages)/*$", re.IGNORECASE)
 Transport = Literal["direct", "litellm", "local"]
-"""The way to a model. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
+"""How a model is called. direct: with our client for OpenAI's protocol. litellm: through that library. local: inside the
+worker."""
 
 
 def is_local(model: str) -> bool:
-    """Whether the model runs in the worker and needs no key."""
+    """Return whether the model runs in the worker and needs no key."""
     return model.startswith(LOCAL_PREFIXES)
 
 
 def is_service(model: str) -> bool:
-    """Whether the name begins with a provider's prefix. Other embedding and reranking models run in this process."""
+    """Return whether the name begins with a provider's prefix. Other embedding and reranking models run in this process."""
     prefix, slash, _ = model.partition("/")
     return bool(slash) and prefix in PROVIDERS
 
 
 @functools.lru_cache
 def lacking(model: str, task: Task, api_base: str | None) -> str:
-    """Why the provider cannot do this task, in one line; empty if it can, or if the request goes to the user's own endpoint."""
+    """Return why the provider cannot do this task, in one line; empty if it can, or if the request goes to the user's own
+    endpoint."""
     known = PROVIDERS.get(provider_of(model))
     if known is None or task in known.services or place_of(provider_of(model), api_base) != "own":
         return ""
@@ -402,16 +406,16 @@ def lacking(model: str, task: Task, api_base: str | None) -> str:
 
 
 def address_of(model: str, api_base: str | None) -> str:
-    """The base URL for direct requests: the `api_base`, else the one in the provider's row; empty without either."""
+    """Return the base URL for direct requests: the `api_base`, else the URL in the provider's row; empty without either."""
     known = PROVIDERS.get(provider_of(model))
     return api_base or (known.base if known else "")
 
 
 def service_flaw(api_base: str, task: Task) -> str:
-    """Why direct requests to an `api_base` are impossible for this model, in one line; empty if they are possible.
+    """Return why direct requests to an `api_base` are impossible, in one line; empty if they are possible.
 
-    The path of the service is added to the `api_base`, so it must not end with one. A search is sent to the URL itself, and the
-    URL of a reranking may include its path.
+    The path of the service is added to the `api_base`, which must not end with such a path. A search is sent to the URL itself.
+    The URL of a reranking may include its path.
     """
     service = _SERVICE.search(api_base)
     if service is None or task == "search" or task == "rerank" and re.search(r"/v[12]/rerank$", api_base):
@@ -421,18 +425,18 @@ def service_flaw(api_base: str, task: Task) -> str:
 
 @functools.lru_cache
 def known_extra(model: str, transport: Transport, api_base: str | None) -> frozenset[str] | None:
-    """Allowed fields of `extra` for a model at its provider or through litellm; None for a user's endpoint, which may take
-    any."""
+    """Return the fields that `extra` may contain for a model at its provider or through litellm; None for a user's endpoint,
+    which may accept any field."""
     if transport == "local" or transport == "direct" and api_base:
         return None
     known = PROVIDERS.get(provider_of(model))
     return SAMPLING if known is None else known.extra
 
 
-# Cached, since every call asks for it and a run has few models.
+# The result is cached, since every call needs it and a run has few models.
 @functools.lru_cache
 def provider_of(model: str) -> str:
-    """The model's provider: the part before the first slash, else derived from the bare name; empty if unknown."""
+    """Return the model's provider: the part before the first slash, else found by the whole name; empty if unknown."""
     root, slash, _ = model.partition("/")
     if slash:
         return root
@@ -440,7 +444,7 @@ def provider_of(model: str) -> str:
 
 
 def wire_name(model: str) -> str:
-    """The model's name to send to an endpoint of OpenAI's protocol: without the provider's prefix."""
+    """Return the model's name without the provider's prefix, for an endpoint with OpenAI's protocol."""
     if not is_service(model):
         return model
     prefix, _, name = model.partition("/")

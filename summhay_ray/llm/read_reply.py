@@ -1,4 +1,4 @@
-"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome."""
+"""Converts a provider's reply to a priced answer record of the log, and an answer record to an outcome."""
 
 import functools
 import json
@@ -19,16 +19,16 @@ from summhay_ray.text import count_tokens as count
 Written = tuple[dict[str, Any], bytes]
 
 DEEPEST = 100
-"""A body nested deeper than this is not stored. No provider's bodies have ten levels."""
+"""Maximum depth of nesting of a stored body. The bodies of providers have fewer than ten levels."""
 
 BAD_NUMBERS = "bad_numbers"
-"""Class of answers whose vectors or scores have a flaw."""
+"""Class of the failure if vectors or scores have a flaw."""
 
 _FINISH_REASONS: dict[str, str] = {
     # Complete.
     **dict.fromkeys(("complete", "completed", "end_turn", "eos", "eos_token", "stop", "stop_sequence"), "stop"),
     **dict.fromkeys(("tool_call", "tool_calls", "tool_use"), "tool_calls"),
-    # Cut: at the limit of tokens, at the end of the context window, or before its end.
+    # Cut off: at the limit of tokens, at the end of the context window, or for another reason.
     **dict.fromkeys(
         ("length", "max_completion_tokens", "max_length", "max_new_tokens", "max_output_tokens", "max_tokens"), "length"
     ),
@@ -39,33 +39,34 @@ _FINISH_REASONS: dict[str, str] = {
     **dict.fromkeys(("image_prohibited_content", "image_recitation", "image_safety", "jailbreak", "language"), "content_filter"),
     **dict.fromkeys(("model_armor", "prohibited_content", "recitation", "safety", "sensitive", "spii"), "content_filter"),
     **dict.fromkeys(("refusal", "refused"), "refusal"),
-    # Failed in transit: tried again.
+    # Failed in transit, so the call is retried.
     **dict.fromkeys(("abort", "aborted", "cancelled", "canceled", "connection_error", "error", "failed", "failure"), "error"),
     **dict.fromkeys(("insufficient_system_resource", "internal_error", "interrupted", "malformed_function_call"), "error"),
     **dict.fromkeys(("malformed_response", "network_error", "other", "overloaded", "rate_limit_exceeded"), "error"),
     **dict.fromkeys(("resource_exhausted", "server_error", "service_unavailable", "timeout", "too_many_tool_calls"), "error"),
     "unexpected_tool_call": "error",
 }
-"""A provider's finish reason, in lower case -> how the answer ended. A new one is a word here.
+"""A provider's finish reason in lower case -> our finish reason. To support another finish reason, add it here.
 
-An answer with an unknown word counts as complete, since most new words mean success. The word is kept, and `status` reports it
-among the answers that did not end with `stop`.
+An answer with an unknown finish reason counts as complete, since most new ones mean success. The provider's word is kept, and
+`status` reports it with the answers that did not end with `stop`.
 """
 
 BROKEN = "error"
-"""The finish reason of an answer that failed in transit. It is charged, and tried again."""
+"""The finish reason of an answer that failed in transit. The answer is charged, and the call is retried."""
 
 _UNUSED = ("refusal", "content_filter", BROKEN)
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 
 
 def usage_of(said: Any) -> Usage | None:
-    """The `usage` of an OpenAI-shaped answer; None if its input or output tokens are missing or not a count.
+    """Read the `usage` of an answer in OpenAI's format. Returns None if its input or output tokens are missing or not a count.
 
-    Cached tokens are parts of `prompt_tokens`. They are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`),
+    Cached tokens are parts of `prompt_tokens`. They are read in the formats of OpenAI (`prompt_tokens_details.cached_tokens`),
     DeepSeek (`prompt_cache_hit_tokens`) and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`). If
-    cached tokens exceed `prompt_tokens`, they are added instead. Reasoning tokens are part of `completion_tokens`. If they exceed
-    it, or if the total shows a separate count (xAI), they are added instead. Counts above `MOST_TOKENS` are reduced to it.
+    they exceed `prompt_tokens`, they are added to it instead. Reasoning tokens are part of `completion_tokens`. If they exceed
+    it, or if the total shows that they are counted separately (xAI), they are added to it instead. Counts above `MOST_TOKENS` are
+    reduced to that number.
     """
     if not isinstance(said, dict):
         return None
@@ -87,9 +88,9 @@ def usage_of(said: Any) -> Usage | None:
 
 
 def reply_of(body: Any) -> Reply:
-    """The reply in the body of an OpenAI-shaped chat completion. Raises ValueError if the body is not one.
+    """Read the reply from the body of a chat completion in OpenAI's format. Raises ValueError if the body is not one.
 
-    A refusal in a separate field becomes the text if there is no other. Reasoning is not part of the text.
+    If there is no text, a refusal in a separate field becomes the text. Reasoning is not part of the text.
     """
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list):
@@ -99,7 +100,7 @@ def reply_of(body: Any) -> Reply:
         return Reply("", "no_choices", usage, body)
     said = [_text_and_reason(choices[0]), *map(_further, choices[1:])]
     texts = ["" if finish in _UNUSED else text for text, finish in said]
-    # Refused and broken choices have no text. If all choices are refused or broken, so is the call. If some are broken, it is
+    # Refused and broken choices have no text. The call counts as refused or broken only if no choice has a text; a broken call is
     # retried.
     broken = next((index for index, (_, finish) in enumerate(said) if finish == BROKEN), 0)
     first = next((index for index, text in enumerate(texts) if text.strip()), broken)
@@ -110,7 +111,7 @@ def reply_of(body: Any) -> Reply:
 
 
 def _text_and_reason(choice: Any) -> tuple[str, str]:
-    """A choice's text and finish reason. Raises ValueError if it has no message."""
+    """Return a choice's text and finish reason. Raises ValueError if it has no message."""
     if not isinstance(choice, dict) or not isinstance(message := choice.get("message"), dict):
         raise ValueError("no chat completion: its first choice has no message")
     text = _text(message.get("content"))
@@ -121,7 +122,7 @@ def _text_and_reason(choice: Any) -> tuple[str, str]:
 
 
 def finish_word(choice: Mapping[str, Any]) -> str:
-    """The provider's own finish reason of a choice; empty if there is none. litellm keeps the original word."""
+    """Return the provider's own finish reason of a choice; empty if there is none. litellm keeps it in another field."""
     word = _part(choice, "provider_specific_fields").get("native_finish_reason") or choice.get("finish_reason")
     word = word.get("type") if isinstance(word, dict) else word
     return word if isinstance(word, str) else ""
@@ -129,12 +130,14 @@ def finish_word(choice: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def finish_reason_of(word: str) -> str:
-    """The normalized finish reason: stop, length, tool_calls, content_filter, refusal or error; an unknown word is unchanged."""
+    """Normalize a finish reason to stop, length, tool_calls, content_filter, refusal or error. Returns unknown words
+    unchanged."""
     return _FINISH_REASONS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)
 
 
 def _further(choice: Any) -> tuple[str, str]:
-    """The text of a choice after the first. A broken one has an empty text and does not fail the call."""
+    """Return text and finish reason of a choice after the first. A broken choice has an empty text, and does not fail the
+    call."""
     try:
         return _text_and_reason(choice)
     except ValueError:
@@ -142,20 +145,21 @@ def _further(choice: Any) -> tuple[str, str]:
 
 
 def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Secrets) -> Written:
-    """The log's record of a reply, and its line: the fields `known` and those of `answer_of`, without secrets and as valid JSON.
+    """Return the log's record of a reply, and its line. It has the fields `known` and those of `answer_of`, without secrets and
+    as valid JSON.
 
-    A body that is nested too deeply for some JSON readers is left out.
+    A body that is nested too deeply for some JSON parsers is left out.
     """
     answer = answer_of(reply, settings, asked)
     record = {**known, **answer}
-    # Check single values only if the whole line may contain a secret or an invalid value.
+    # Check the single values only if the whole line may contain a secret or an invalid value.
     try:
         line = encode_record(record)
     except (RecursionError, TypeError, ValueError):
         line = b""
     deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
     odd = b"\\ud" in line or (bool(secrets.values) and secrets.are_in(line.decode()))
-    # In log probabilities a secret is split across tokens.
+    # In log probabilities, a secret may be split across tokens.
     if line and not deep and not odd and reply.logprobs is None:
         return record, line
     if reply.raw is not None:
@@ -167,16 +171,16 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
 
 
 def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
-    """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body.
+    """Return the fields of the log's answer record: text, finish reason, tokens, price and the provider's body.
 
     - The charge follows the reported usage, and the service tier that the provider reports.
-    - **Without usage**, our own counts are charged, with the margin of the reservation, nothing cached, at the highest rate, and
-      never more than was reserved. The answer counts as the longest allowed if part of it may be hidden: it is cut, filtered,
-      empty, one of several, calls tools, or its model may reason.
-    - **Usage that cannot be true** (zero, or less than half of our count in prompt or text) is charged like missing usage, but by
-      the reported counts if they are larger.
-    - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
-      record holds the reported usage and the `token_margin` that would have covered it.
+    - **Without usage**, our own counts are charged, with the margin of the reservation, without a cache, at the highest rate, and
+      at most the reservation. If a part of the answer may be hidden, it counts as the longest allowed answer. That is the case if
+      it is cut off, filtered, empty or one of several, if it calls tools, or if its model may reason.
+    - **Usage that cannot be true** (zero, or less than half of our count of the prompt or the text) is charged like missing
+      usage, but by the reported counts if these are larger.
+    - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible, and the reservation is charged.
+      The record has the reported usage, and the `token_margin` with which the reservation would have been sufficient.
     """
     if settings.service_tier and isinstance(reply.raw, dict) and reply.raw.get("service_tier") in ("default", "standard"):
         settings = settings.standard()
@@ -186,7 +190,7 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
         usage = replace(usage, input_tokens=asked.input_tokens)
     excess: dict[str, Any] = {}
     if settings.local:
-        # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
+        # For a local model, use our counts. It is free, unless the spec gives it a price to rehearse a paid run.
         usage = usage or Usage(asked.input_tokens, _count_tokens(reply))
         charged = saved = 0
         if asked.worst_micros:
@@ -229,8 +233,8 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
 
 
 def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
-    """The record's fields if the usage exceeds the reservation; empty if it does not. They are compared in dollars, or in tokens
-    for a free model.
+    """Return the record's fields about usage that exceeds the reservation; empty if it does not. Usage and reservation are
+    compared in dollars, or in tokens for a free model.
 
     `micros`: the usage's price.
     """
@@ -242,7 +246,7 @@ def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> 
     if claimed <= reserved:
         return {}
     margin = claimed / reserved * settings.token_margin
-    # Reservations are rounded up to whole tokens, so the plain quotient may be slightly too small.
+    # Reservations are rounded up to whole tokens, so the quotient itself may be slightly too small.
     while (
         not settings.price.per_search and _reservation(replace(settings, token_margin=suggested_margin(margin)), asked) < claimed
     ):
@@ -251,13 +255,13 @@ def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> 
 
 
 def _reservation(settings: ModelSettings, asked: Claim) -> int:
-    """The reservation for such a call: micro-dollars, or tokens for a free model."""
+    """Return the reservation for a call with these settings, in micro-dollars, or in tokens for a free model."""
     tokens = settings.reserved_tokens(asked.input_tokens, asked.output_tokens)
     return settings.price.dearest_micros(*tokens) if asked.worst_micros else sum(tokens)
 
 
 def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
-    """The usage, reduced to the reservation (tokens of prompt and answer)."""
+    """Reduce the usage to the reservation (tokens of prompt and answer)."""
     read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
     cached = min(said.cached_tokens, read)
     written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
@@ -265,7 +269,7 @@ def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
 
 
 def _count_tokens(reply: Reply) -> int:
-    """Our count of the tokens of all texts; 0 for vectors and scores."""
+    """Count the tokens of all texts with our tokenizer; 0 for vectors and scores."""
     return 0 if reply.numbers else sum(map(count, reply.texts))
 
 
@@ -288,7 +292,7 @@ def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Claim
 
 
 def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
-    """The valid messages among all choices of a body."""
+    """Yield the valid messages in all choices of a body."""
     choices = raw.get("choices") if isinstance(raw, dict) else None
     for choice in choices if isinstance(choices, list) else ():
         if message := _part(choice, "message"):
@@ -296,31 +300,31 @@ def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _thoughts(raw: Any) -> Iterator[str]:
-    """The visible reasoning of each message; empty if there is none."""
+    """Yield the visible reasoning of each message; empty if there is none."""
     for message in _messages(raw):
         # Some endpoints repeat the same text under two names.
         yield next((text for text in map(message.get, _THOUGHTS) if isinstance(text, str)), "")
 
 
 def letters(reply: Reply) -> int:
-    """The number of characters of the text and of the visible reasoning, whose tokens must be counted."""
+    """Return the number of characters whose tokens must be counted: those of the text and of the visible reasoning."""
     return len(reply.text) + (0 if reply.raw is None else sum(map(len, _thoughts(reply.raw))))
 
 
 def _tokens(part: Mapping[str, Any], name: str) -> int | None:
-    """A count of tokens; None if it is absent or not a count."""
+    """Return a count of tokens; None if it is missing or not a count."""
     number = part.get(name)
     return number if type(number) is int and number >= 0 else None
 
 
 def _part(content: Any, name: str) -> dict[str, Any]:
-    """An object inside a JSON object; empty if there is none."""
+    """Return an object inside a JSON object; empty if there is none."""
     part = content.get(name) if isinstance(content, dict) else None
     return part if isinstance(part, dict) else {}
 
 
 def _first(*places: tuple[Mapping[str, Any], str]) -> int:
-    """The first count found among these fields; 0 if there is none."""
+    """Return the first valid count in these fields; 0 if there is none."""
     for part, name in places:
         if (number := _tokens(part, name)) is not None:
             return number
@@ -328,7 +332,7 @@ def _first(*places: tuple[Mapping[str, Any], str]) -> int:
 
 
 def _text(content: Any) -> str:
-    """The text of a message: a string, or the joined texts of a list of parts. Raises ValueError for anything else."""
+    """Return the text of a message: a string, or the joined texts of a list of parts. Raises ValueError for anything else."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -357,17 +361,17 @@ _RAW = [field.name for field in fields(RawAnswer)]
 
 
 def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
-    """The outcome and the raw answer in an answer record of the log."""
+    """Return the outcome and the raw answer from an answer record of the log."""
     # Records of earlier versions lack some fields.
     known = {name: record[name] for name in _RAW if name in record}
-    # A key of a repeated or failed attempt begins with that of the request.
+    # The key of a repeated or failed attempt begins with the request's key.
     known |= {"key": record["key"].partition("/")[0], "further_texts": tuple(record.get("further_texts", ()))}
     raw = RawAnswer(**known)
     outcome: Outcome[RawAnswer] = Answer(raw, raw.key, raw.attempts, raw.usd_micros)
-    # Earlier versions stored the provider's word.
+    # Earlier versions stored the provider's own finish reason.
     end = finish_reason_of(raw.finish_reason)
     if record.get("flaw"):
-        message = f"{record['flaw']}; mend the service and run again, and it is asked anew"
+        message = f"{record['flaw']}; mend the service and run again, so that it is asked again"
         outcome = Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True)
     elif end == "content_filter":
         outcome = Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
@@ -379,7 +383,7 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
 
 
 def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
-    """The log's answer to a request; None if there is no usable one."""
+    """Return the answer to a request from the log; None if there is no usable answer."""
     for key in request.keys:
         record = index.read(key)
         if record is None:

@@ -1,5 +1,5 @@
-"""A request to a model, its sampling parameters and its key (two calls with the same key are the same call); and the reply, in
-one form for all transports."""
+"""Requests to models, with their sampling parameters and keys, and the replies of all transports. Two calls with the same key are
+the same call."""
 
 import functools
 import hashlib
@@ -14,15 +14,15 @@ from summhay_ray.outcome import Outcome
 from summhay_ray.text import canonical_json, count_tokens, encoded
 
 MOST_TOKENS = 20_000_000
-"""No model reads or writes more tokens in one call; larger counts are reduced to this number."""
+"""Maximum tokens of a call, which no model exceeds. Larger counts are reduced to this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one call, as counted by the provider: whole numbers from 0 to `MOST_TOKENS`."""
+    """The tokens of one call as the provider counts them: whole numbers from 0 to `MOST_TOKENS`."""
 
     input_tokens: int
-    """Tokens of the prompt, including those read from or written to a cache."""
+    """Tokens of the prompt, including tokens that are read from or written to a cache."""
     output_tokens: int
     """Tokens of the answer, including reasoning."""
     cached_tokens: int = 0
@@ -32,7 +32,7 @@ class Usage:
     reasoning_tokens: int = 0
     """The part of `output_tokens` that is reasoning."""
     searches: int = 0
-    """Searches of a reranking that is billed by searches."""
+    """Number of billed searches, for services that bill by searches."""
     cache_write_1h_tokens: int = 0
     """The part of `cache_write_tokens` that the cache keeps for an hour."""
 
@@ -47,15 +47,15 @@ class Reply:
     raw: Any = None
     """The parsed JSON body; None for a model that runs in this process."""
     further: tuple[str, ...] = ()
-    """The texts after the first, if the call asked for several."""
+    """The texts after the first one, if the call asked for several."""
     logprobs: Any = None
-    """Log probabilities of the first text's tokens in the form of OpenAI's protocol; None if there are none."""
+    """Log probabilities of the first text's tokens, in OpenAI's format; None if there are none."""
     numbers: bool = False
-    """Whether the text holds numbers (vectors, scores), whose tokens are not counted."""
+    """Whether the text contains numbers (vectors, scores), whose tokens are not counted."""
     flaw: str = ""
-    """Why the numbers cannot be used; the text is then the beginning of the body."""
+    """Why the numbers are unusable; the text is then the beginning of the body."""
     zero_vectors: int = 0
-    """Vectors that are all zeros."""
+    """Number of vectors that are all zeros."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -65,10 +65,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """A model's answer to one request, before anything is parsed out of it."""
+    """A model's answer to one request, before it is parsed."""
 
     key: Annotated[str, "content hash of the request"]
-    model: Annotated[str, "model as the spec names it"]
+    model: Annotated[str, "the model's name in the spec"]
     text: Annotated[str, "the answer's text, unchanged"]
     finish_reason: Annotated[str, "why the model stopped: stop, length, content_filter, ..."]
     input_tokens: Annotated[int, "prompt tokens, as counted by the provider"]
@@ -77,21 +77,21 @@ class RawAnswer:
     usd_micros: Annotated[int, "price of the answer in millionths of a dollar"]
     attempts: Annotated[int, "number of HTTP attempts"]
     cache_write_tokens: Annotated[int, "prompt tokens that were written to the provider's prefix cache"] = 0
-    reasoning_tokens: Annotated[int, "completion tokens spent on reasoning, which the text does not show"] = 0
+    reasoning_tokens: Annotated[int, "completion tokens for reasoning, which is not part of the text"] = 0
     claimed_tokens: Annotated[
-        int, "tokens that the provider reported, if they were not credible (then the reservation is charged); else 0"
+        int, "tokens that the provider reported, if the count was not credible and the reservation was charged; else 0"
     ] = 0
-    claimed_micros: Annotated[int, "price of those tokens in millionths of a dollar; else 0"] = 0
+    claimed_micros: Annotated[int, "price of `claimed_tokens` in millionths of a dollar"] = 0
     further_texts: Annotated[
-        tuple[str, ...], "the texts after the first, if the call asked for several; a refused one is empty"
+        tuple[str, ...], "the texts after the first one, if the call asked for several; a refused text is empty"
     ] = ()
     logprobs: Annotated[
-        str, "log probabilities of the first text's tokens as JSON in the provider's form; empty if there are none"
+        str, "log probabilities of the first text's tokens, as JSON in the provider's format; empty if there are none"
     ] = ""
     origin: Annotated[
-        str, "where it was answered: scheme, host and port, else the provider; empty for a local model, or if unknown"
+        str, "the endpoint that answered (scheme, host and port) or the provider; empty for a local model, or if unknown"
     ] = ""
-    zero_vectors: Annotated[int, "embeddings that are all zeros, whose similarities mean nothing"] = 0
+    zero_vectors: Annotated[int, "number of embeddings that are all zeros, whose similarities are meaningless"] = 0
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class RawAnswer:
 DEFAULT_MAX_TOKENS = 2000
 _FLOOR_BYTES = 1 << 20
 _TOKEN_BYTES = 32
-"""Maximum bytes of one token in JSON, with all letters escaped."""
+"""Maximum bytes of one token in JSON, if all characters are escaped."""
 _LOGPROB_BYTES = 256
 """Maximum bytes of one token or alternative in an answer with log probabilities."""
 _LENGTHS = ("max_tokens", "max_completion_tokens")
@@ -130,31 +130,32 @@ RESERVED = frozenset(
         "timeout",
     }
 )
-"""Parameters that only the gateway sets. In a spec, they could change the call so that its log, limits and price would be
+"""Parameters that only the gateway may set. A spec with them could change a call so that its log, limits and price would be
 wrong."""
 QUERY_FIELD = "query_field"
-"""For a search: the field of the request's body that holds the query. It is not sent as a separate field."""
+"""Sampling parameter of a search that names the body's field for the query. The parameter itself is not sent."""
 REVISION = "revision"
-"""The model's revision in the spec: part of the key, but never sent."""
+"""Sampling parameter with the model's revision in the spec. It is part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
 _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 
 
 class Sampling(dict[str, Any]):
-    """Immutable sampling parameters. They are hashable, because results are cached per set of parameters: a run has few sets and
-    many calls. The hash is of their text, which distinguishes 1, 1.0 and True."""
+    """Immutable sampling parameters. They are hashable, since results are cached per set of parameters, and a run has few sets
+    and many calls. The hash is computed from their text, which distinguishes 1, 1.0 and True."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(repr(self))
 
 
 canonical: Callable[[Sampling], str] = functools.lru_cache(maxsize=1024)(canonical_json)
-"""Sampling parameters as canonical JSON, as keys require."""
+"""Convert sampling parameters to canonical JSON, for keys."""
 
 
 @functools.lru_cache(maxsize=1024)
 def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
-    """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `provider_table.known_extra`."""
+    """Return why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see
+    `provider_table.known_extra`."""
     if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
         return f"sampling parameter {others[0]!r} is none that may be given here; known: {', '.join(sorted(known))}"
     body = sampling.get("extra_body")
@@ -176,7 +177,7 @@ def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
 
 
 def with_max_tokens(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters to send. A missing `max_tokens` is set, because an answer of unlimited length has no maximum price."""
+    """Return the parameters to send. Sets a missing `max_tokens`, since an answer of unlimited length has no maximum price."""
     sent = {name: value for name, value in sampling.items() if name != REVISION}
     if any(sent.get(name) is not None for name in _LENGTHS):
         return sent
@@ -185,20 +186,20 @@ def with_max_tokens(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def longest_answer(sampling: Sampling) -> int:
-    """Maximum tokens of one answer; a call for `n` answers may return `n` times as many."""
+    """Return the maximum tokens of one answer. A call for `n` answers may return `n` times as many."""
     return max(sampling.get("max_tokens") or 0, sampling.get("max_completion_tokens") or 0) or DEFAULT_MAX_TOKENS
 
 
 @functools.lru_cache(maxsize=1024)
 def most_bytes(sampling: Sampling, n: int = 1, logprobs: int | None = None) -> int:
-    """A generous upper bound, in bytes, on the body of an answer with `n` texts."""
+    """Return a generous upper bound, in bytes, for the body of an answer with `n` texts."""
     a_token = _TOKEN_BYTES + (0 if logprobs is None else _LOGPROB_BYTES * (1 + logprobs))
     return _FLOOR_BYTES + longest_answer(sampling) * n * a_token
 
 
 @functools.lru_cache(maxsize=1024)
 def schema_tokens(sampling: Sampling) -> int:
-    """Our count of the tokens of schemas, tools and similar parameters, which providers bill as part of the prompt."""
+    """Count the tokens of schemas, tools and similar parameters, which providers bill as part of the prompt."""
     nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]
     return count_tokens("".join(json.dumps(value, default=str) for value in nested))
 
@@ -208,10 +209,10 @@ Task = Literal["chat", "embed", "rerank", "search"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 _ROLES = frozenset(get_args(Role))
 _LONG, _LONGEST = 16_384, 1_000_000
-"""A request keeps the JSON of its messages for its body if it is shorter than the first number (in characters). The JSON of
-longer texts, up to the second, is cached for the next request."""
+"""Lengths in characters. If the JSON of a request's messages is shorter than the first number, the request keeps it for its body.
+The JSON of longer texts, up to the second number, is cached for the next request."""
 MOST_LOGPROBS = 20
-"""No provider returns more log probabilities per token."""
+"""Maximum number of log probabilities per token that any provider returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,48 +224,48 @@ class Message:
 
 
 def system(text: str) -> Message:
-    """A system message: how to answer."""
+    """Return a system message, which defines how to answer."""
     return Message("system", text)
 
 
 def user(text: str) -> Message:
-    """A user message: the question."""
+    """Return a user message, such as a question."""
     return Message("user", text)
 
 
 def assistant(text: str) -> Message:
-    """An assistant message: an earlier answer of the model."""
+    """Return an assistant message, which is an earlier answer of the model."""
     return Message("assistant", text)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Request:
-    """One call to one model. The key is a hash of all fields and of nothing else."""
+    """One call to one model. Its key is a hash of its fields, apart from `shared`, and of nothing else."""
 
     model: str
     messages: tuple[Message, ...]
-    """The constructor also takes a string: the text of a single user message."""
+    """The constructor also accepts a string, which is the text of a single user message."""
     sampling: Sampling
-    """Parameters that are sent with the messages: temperature, max_tokens, seed and the like."""
+    """Parameters that are sent with the messages, such as temperature, max_tokens and seed."""
     prompt_hash: str = ""
-    """sha256 of the prompt template, so that a changed template is another request."""
+    """sha256 of the prompt template, so that a changed template gives another key."""
     sample: int = 0
-    """Index of the sample, where one prompt is sent several times."""
+    """Index of the sample, if one prompt is sent several times."""
     lookup: str = ""
     """For `replay/...` and `answers/...` models only: the id of the recorded answer to return."""
     n: int = 1
-    """Number of answers requested in one call. A provider without this feature returns fewer; a local model returns one."""
+    """Number of answers to request in one call. A provider without this feature returns fewer, and a local model returns one."""
     logprobs: int | None = None
     """Request the log probability of each token and of this many most likely alternatives (0 to 20); None: no log
     probabilities."""
     task: Task = "chat"
-    """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it.
-    search: the results of the user's search service for the one input, in the service's format."""
+    """chat: answer the messages. embed: return one vector per input. rerank: score each input after the first by its relevance to
+    the first. search: return the results of the user's search service for the single input, in the service's format."""
     inputs: tuple[str, ...] = ()
-    """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
+    """The texts of an `embed`, `rerank` or `search` request, which has no messages."""
     shared: int = field(default=0, compare=False)
-    """Characters at the beginning of the last message that other requests share. Not part of the key. Providers that cache only
-    marked beginnings get a mark at their end."""
+    """Number of characters at the beginning of the last message that other requests share. It is not part of the key. For
+    providers that cache only marked prefixes, the end of this prefix is marked."""
     _key: str = field(init=False, repr=False, compare=False)
     _json: str = field(init=False, repr=False, compare=False)
 
@@ -310,15 +311,16 @@ class Request:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The messages, `n` and `logprobs` in the form of OpenAI's protocol; for other tasks, the task and its inputs."""
+        """The messages, `n` and `logprobs` in OpenAI's format; for other tasks than chat, the task and its inputs."""
         if self.inputs:
             return self._wanted
         return {"messages": self.conversation(), **self._wanted}
 
     def conversation(self, cache: str = "") -> list[dict[str, Any]]:
-        """The messages in the form of OpenAI's protocol.
+        """Return the messages in OpenAI's format.
 
-        With the lifetime of a `cache` (5m, 1h), `cache_control` in Anthropic's form marks the shared beginning.
+        `cache`: the lifetime (5m, 1h) of a cache for which `cache_control` in Anthropic's format marks the shared prefix; empty:
+        no mark.
         """
         made: list[dict[str, Any]] = [{"role": message.role, "content": message.content} for message in self.messages]
         if cache and self.shared:
@@ -336,8 +338,8 @@ class Request:
         return wanted(self.n, self.logprobs)
 
     def body(self, rest: str, cache: str = "") -> bytes:
-        """The JSON body for a chat endpoint. `rest`: the JSON object of its other fields; `cache`: see `conversation`. Raises
-        UnicodeEncodeError for lone surrogates."""
+        """Return the JSON body for a chat endpoint. `rest`: the JSON object with its other fields. `cache`: see `conversation`.
+        Raises UnicodeEncodeError for lone surrogates."""
         for message in self.messages:
             if not message.content.isascii():
                 message.content.encode()
@@ -346,10 +348,10 @@ class Request:
 
     @property
     def searches(self) -> tuple[int, int, int]:
-        """The number of billed searches of a reranking or a search: (fewest, expected, most); zeros for other tasks.
+        """The number of billed searches of a reranking or a search: (minimum, expected, maximum); zeros for other tasks.
 
-        By Cohere's terms, one search covers up to 100 documents. A document that exceeds 500 tokens together with the query is
-        split into pieces, each of which counts as a document.
+        By Cohere's terms, one search covers up to 100 documents. If a document and the query together exceed 500 tokens, the
+        document is split into pieces, each of which counts as a document.
         """
         if self.task != "rerank":
             return (1, 1, 1) if self.task == "search" else (0, 0, 0)
@@ -362,9 +364,9 @@ class Request:
 
     @property
     def key(self) -> str:
-        """sha256 (hex) of the canonical JSON of the fields: the same on every machine. Computed once."""
+        """sha256 (hex) of the canonical JSON of the fields. It is the same on every machine, and computed once."""
         if not self._key:
-            # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
+            # Include `n` and `logprobs` only if they are set, so that keys from before these fields existed stay valid.
             fields = {name: encoded(value) for name, value in self._wanted.items()}
             if not self.inputs:
                 fields["messages"] = self._messages_json()
@@ -376,16 +378,17 @@ class Request:
 
     @property
     def space(self) -> str:
-        """sha256 (hex) of model and sampling parameters: vectors with the same hash can be compared."""
+        """sha256 (hex) of model and sampling parameters. Vectors with the same hash can be compared."""
         return hashlib.sha256(f"[{_quoted(self.model)},{canonical(self.sampling)}]".encode("ascii")).hexdigest()
 
     @property
     def keys(self) -> Iterator[str]:
-        """The keys under which an answer may be stored, in order: after an unusable stored answer, the next key is used."""
+        """The keys under which an answer may be stored, in order. If the answer under one key is unusable, the next key is
+        used."""
         return itertools.chain([self.key], (f"{self.key}/{n}" for n in itertools.count(2)))
 
     def _messages_json(self) -> str:
-        """The messages as canonical JSON, for the key and for the body."""
+        """Return the messages as canonical JSON, for the key and for the body."""
         if self._json:
             return self._json
         parts = [f'{{"content":{_quoted(message.content)},"role":"{message.role}"}}' for message in self.messages]
@@ -396,7 +399,7 @@ class Request:
 
 
 def wanted(n: int, logprobs: int | None) -> dict[str, Any]:
-    """`n` and `logprobs` in the form of OpenAI's protocol."""
+    """Return `n` and `logprobs` in OpenAI's format."""
     return {**({"n": n} if n > 1 else {}), **({} if logprobs is None else {"logprobs": True, "top_logprobs": logprobs})}
 
 
@@ -404,14 +407,16 @@ def _quoted(text: str) -> str:
     return _quoted_long(text) if _LONG <= len(text) <= _LONGEST else encode_basestring_ascii(text)
 
 
-# The repeats of a query send the same prompt.
+# Cached, since the repeats of a query have the same prompt.
 _quoted_long = functools.lru_cache(maxsize=8)(encode_basestring_ascii)
 
 
 def join_messages(messages: Iterable[tuple[str, str]]) -> str:
-    """A conversation of (role, text) pairs as one text. The roles approximate the tokens that a provider adds to each message."""
+    """Join a conversation of (role, text) pairs to one text. The roles stand for the tokens that a provider adds to each
+    message."""
     return "\n\n".join(f"{role}:\n{text}" for role, text in messages)
 
 
 Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
-"""The gateway's interface for other packages: takes a request, returns a durable answer or the reason for a missing one."""
+"""The gateway's interface for other packages. It takes a request, and returns a durable answer or the reason why there is
+none."""

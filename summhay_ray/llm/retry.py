@@ -1,7 +1,7 @@
-"""Decides what an error of one attempt means and whether to retry.
+"""Decides what an attempt's error means, and whether to retry.
 
-Whether a call may have been paid depends on where its error was raised, not on its class: see `Wire`. Classes are recognized by
-name, so that no HTTP client is imported.
+Whether a call may have been charged depends on when its error was raised, not on the error's class; see `Wire`. Classes are
+recognized by name, so that no HTTP client is imported.
 """
 
 import datetime
@@ -20,17 +20,17 @@ Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "mode
 """The kind of a failure:
 
 - rate_limit, transient: try again.
-- ambiguous: sent, but no complete answer came; charged, and tried once more.
-- malformed: the answer is unusable; charged, and not tried again.
+- ambiguous: the request was sent, but no complete answer arrived; it is charged, and tried once more.
+- malformed: the answer is unusable; it is charged, and not tried again.
 - row: this request will never succeed.
 - model: no request to this model will succeed.
-- stopped: this run stops, and there is no answer yet; it costs nothing, and is not tried again before the next start.
+- stopped: the run stopped before there was an answer; the call costs nothing, and the next start tries it again.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The meaning of an error. `error` is the failure's class; `after_s` is the pause that the provider asked for, in seconds."""
+    """What an error means. `error` is the failure's class. `after_s` is the pause that the provider asked for, in seconds."""
 
     kind: Kind
     error: str
@@ -38,14 +38,14 @@ class Decision:
 
 
 UNREACHED = "connection"
-"""Class of failures where the endpoint or the proxy was not reached: nothing listens there, its name does not resolve, or it does
+"""Class of failures if the endpoint or the proxy was not reached: nothing listens there, its name does not resolve, or it does
 not support TLS."""
 
 NO_ROUTE = "no_route"
-"""Class of failures where no request can be sent: the address is not a URL, or the proxy refuses or is unusable."""
+"""Class of failures if no request can be sent: the address is not a URL, or the proxy refuses or is unusable."""
 
 NO_CAPACITY = "resource_unavailable"
-"""Class of a 429 of the flex tier: it has no capacity now. The call is sent again, however often that happens."""
+"""Class of the flex tier's 429 if it has no capacity. The call is sent again, no matter how often this happens."""
 
 _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "MissingAnswer": ("row", "missing_answer"),
@@ -58,12 +58,13 @@ _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "NoRoute": ("model", NO_ROUTE),
     "UnreadableAnswer": ("ambiguous", "bad_response"),
 }
-"""The errors of this package's transports."""
+"""Class of a transport's error -> its decision, for errors of this package."""
 _LOST: Mapping[str, str] = {
     **dict.fromkeys(("TimeoutError", "TimeoutException"), "timeout"),
     **dict.fromkeys(("ServerDisconnectedError", "ClientPayloadError", "ClientOSError", "TransportError"), "connection_lost"),
 }
-"""Class of an exception -> name of the error, for sent requests without an answer. Other errors are named after their class."""
+"""Class of an exception -> the error's name, for requests that were sent but not answered. Other errors are named after their
+class."""
 _BY_STATUS: dict[int, tuple[Kind, str]] = {
     400: ("row", "bad_request"),
     401: ("model", "authentication"),
@@ -81,8 +82,8 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
     504: ("ambiguous", "timeout"),
     524: ("ambiguous", "timeout"),
 }
-"""The meaning of an HTTP status without further information. Any other 3xx: wrong address. Any other 4xx: bad request. Any other
-5xx: try again."""
+"""HTTP status -> its meaning, without further information. Any other 3xx means a wrong address, any other 4xx a bad request, and
+after any other 5xx the call is tried again."""
 
 
 _pattern = functools.partial(re.compile, flags=re.IGNORECASE | re.DOTALL)
@@ -103,7 +104,7 @@ CONTEXT_WINDOW = _pattern(
     # TGI; a llama.cpp for embeddings; DashScope; Cerebras.
     r"`inputs` (tokens \+|must have less than)|too large to process|range of input length|current length is \S+ while limit is"
 )
-"""Messages of providers and servers about a prompt that is too long, with any status."""
+"""Matches messages of providers and servers about a prompt that is too long, with any status."""
 
 _BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
     (frozenset({"bad_request"}), _pattern(r"(invalid|incorrect) api key|api key not valid"), Decision("model", "authentication")),
@@ -126,40 +127,42 @@ _BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
     ),
     # OpenAI answers 403 if a model gives no log probabilities. A request without them may still succeed.
     (frozenset({"permission_denied"}), _pattern(r"\brequest logprobs\b"), Decision("row", "bad_request")),
-    # A router answers 403 if its moderation flagged the text. The model still accepts other prompts.
+    # A router answers 403 if its moderation flags the text. The model still accepts other prompts.
     (frozenset({"permission_denied"}), _pattern(r"(?=.*\bflagged\b).*\bmoderation\b"), Decision("row", "content_filter")),
-    # SDKs refuse to send without a key.
+    # SDKs send no request without a key.
     (
         frozenset({"server_error"}),
         _pattern(r"missing credentials|api_key client option must be set|api key (is )?missing"),
         Decision("model", "authentication"),
     ),
 )
-"""The meaning of an error's text, which refines the status: some providers use one status for several problems.
+"""(Classes of errors, pattern, decision): if an error's text matches the pattern, the decision replaces that of the status. Some
+providers use one status for several problems.
 
-The patterns are searched in the body, which may repeat the prompt, so they are words that a document is unlikely to contain.
+The patterns are searched in the whole body, which may repeat the prompt. So they are words that a document is unlikely to
+contain.
 """
 
 _EXHAUSTED = _pattern(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit")
 _UNAVAILABLE = _pattern(r"resource[ _]unavailable")
 _QUOTA = _pattern(r"exceeded your current quota")
-# One provider reports a limit per minute in the words of an exhausted quota, but says when to try again.
+# One provider reports a limit per minute like an exhausted quota, but also reports when to try again.
 _SOON = _pattern(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b")
 _READ = 100_000
-"""Number of characters of an error's body that are searched."""
+"""Maximum number of characters of an error's body that are searched."""
 
 
 def decide(error: BaseException, wire: Wire | None = None) -> Decision:
-    """The decision on an error of a transport. `wire`: the progress of the request; None: it was sent.
+    """Decide what a transport's error means. `wire`: the progress of the request; None: it was sent.
 
-    An error before connecting means that the request cannot be made; an error while connecting, that the endpoint is unreachable;
-    an error after sending, that the call may have been paid.
+    Before connecting, an error means that the request cannot be made. While connecting, it means that the endpoint is
+    unreachable. After sending, the call may have been charged.
     """
     names = [cls.__name__ for cls in type(error).__mro__]
     if "ProviderError" in names:
         text = f"{error} {getattr(error, 'body', '')[:_READ]}"
         decision = _by_status(getattr(error, "status_code", 0), text, _retry_after(getattr(error, "headers", {})))
-        # The received part of a broken answer is paid, and so is each further attempt.
+        # The received part of a broken answer is charged, and so is each further attempt.
         paid = "AnswerBroken" in names and decision.kind in ("transient", "rate_limit")
         return Decision("ambiguous", decision.error) if paid else decision
     if known := next((known for name, known in _BY_CLASS.items() if name in names), None):
@@ -168,7 +171,7 @@ def decide(error: BaseException, wire: Wire | None = None) -> Decision:
         return Decision("ambiguous", next((word for name, word in _LOST.items() if name in names), type(error).__name__))
     if wire.route is None:
         return Decision("transient", "timeout") if isinstance(error, TimeoutError) else Decision("row", "bad_request")
-    # A proxy that refuses with 4xx refuses every request; with 5xx, it may work later.
+    # A proxy that refuses with 4xx refuses every request. After 5xx, it may work later.
     refused = 400 <= wire.route.refusal(error) < 500
     return Decision("model", NO_ROUTE) if refused else Decision("transient", UNREACHED)
 
@@ -191,10 +194,10 @@ def _by_status(status: int, text: str, after_s: float | None) -> Decision:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """The pause that the provider asks for, in seconds; None if it asks for none.
+    """Return the pause that the provider asks for, in seconds; None if it asks for none.
 
-    Read from `retry-after-ms`, or from `retry-after` as seconds or as a date. A date is compared with the response's own `date`:
-    both are by the server's clock, so that ours need not be correct.
+    The pause is in `retry-after-ms`, or in `retry-after` as seconds or as a date. A date is compared with the response's own
+    `date`. Both are from the server's clock, so that our clock need not be correct.
     """
     text = headers.get("retry-after", "")
     for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (text, 1.0)):
@@ -209,7 +212,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _date(text: str) -> datetime.datetime | None:
-    """The date in an HTTP header, None if it is not one. Without a zone it is GMT, as everywhere in HTTP."""
+    """Return the date in an HTTP header, None if it is not one. Without a time zone, it is in GMT, as in all of HTTP."""
     try:
         when = email.utils.parsedate_to_datetime(text)
     except (ValueError, OverflowError):

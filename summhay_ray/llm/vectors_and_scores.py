@@ -1,8 +1,8 @@
-"""Answers that are numbers: embeddings of texts, scores of documents.
+"""Answers that are numbers: embeddings of texts, and scores of documents.
 
-The log stores them as JSON text: embeddings as `{"dimensions", "float32"}`, with little-endian 4-byte floats in base64; scores
-as a list. All numbers are finite as 4-byte floats. An answer with other numbers, or without a vector or score for each text, has
-a *flaw*: it is kept and paid for, but not used.
+The log stores them as JSON text: embeddings as `{"dimensions", "float32"}`, with little-endian 4-byte floats in base64; scores as
+a list. All numbers are finite as 4-byte floats. If an answer has other numbers, or lacks a vector or score for a text, it has a
+*flaw*: it is stored and paid for, but not used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SHOWN = 2000
-"""Number of characters that are kept of a body with a flaw."""
+"""Maximum number of characters that are kept of a body with a flaw."""
 
 
 def vectors_reply(body: Any, n: int) -> Reply:
-    """The reply in the body of OpenAI's embeddings. Raises ValueError unless the body has an entry for each of the `n` texts."""
+    """Read the reply from a body in the format of OpenAI's embeddings. Raises ValueError unless it has an entry for each of the
+    `n` texts."""
     entries, rest = _entries(body, "data", n, ("embedding",))
     usage = _usage(body.get("usage"))
     vectors: list[array[float]] = []
@@ -45,7 +46,8 @@ def vectors_reply(body: Any, n: int) -> Reply:
 
 
 def scores_reply(body: Any, n: int) -> Reply:
-    """The reply in the body of Cohere's rerank. Raises ValueError unless the body has an entry for each of the `n` documents."""
+    """Read the reply from a body in the format of Cohere's rerank. Raises ValueError unless it has an entry for each of the `n`
+    documents."""
     entries, rest = _entries(body, "results", n, ("relevance_score", "score"))
     meta = _mapping(body.get("meta"))
     usage = _usage(body.get("usage")) or _usage({**_mapping(meta.get("tokens")), **_mapping(meta.get("billed_units"))})
@@ -62,7 +64,7 @@ def _flawed(entry: Any, usage: Usage | None, rest: Any, flaw: str) -> Reply:
 
 
 def vectors_of(text: str) -> NDArray[np.float32]:
-    """The vectors in an answer's text, with shape (texts, dimensions)."""
+    """Return the vectors in an answer's text, with shape (texts, dimensions)."""
     import numpy as np
 
     packed = json.loads(text)
@@ -71,13 +73,13 @@ def vectors_of(text: str) -> NDArray[np.float32]:
 
 
 def scores_of(text: str) -> list[float]:
-    """The scores in an answer's text, one per document."""
+    """Return the scores in an answer's text, one per document."""
     return [float(score) for score in json.loads(text)]
 
 
 def flaw_of(request: Request, text: str) -> str:
-    """The flaw of a stored answer to a request for vectors or scores; empty if it has none. Earlier versions stored answers
-    without this check."""
+    """Return what is wrong with a stored answer to a request for vectors or scores; empty if nothing is wrong. Earlier versions
+    stored answers without this check."""
     try:
         if request.task == "rerank":
             _float32(json.loads(text))
@@ -91,14 +93,15 @@ def flaw_of(request: Request, text: str) -> str:
 
 
 def is_usable(request: Request, text: str, dimensions: Dimensions) -> bool:
-    """Whether stored vectors or scores have no flaw, and vectors have the same length as the model's others."""
+    """Return whether stored vectors or scores have no flaw. Vectors must also have the same length as the model's other
+    vectors."""
     if flaw_of(request, text):
         return False
     return request.task != "embed" or dimensions.fits(request.space, dimensions_of(text))
 
 
 def dimensions_of(text: str) -> int:
-    """The dimensions of the vectors in an answer's text."""
+    """Return the number of dimensions of the vectors in an answer's text."""
     return int(json.loads(text)["dimensions"])
 
 
@@ -106,10 +109,11 @@ NOT_FINITE = "holds a number that is not finite as a 4-byte float"
 
 
 def _entries(body: Any, name: str, n: int, fields: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
-    """The first of the fields in each entry of the list `name`, and the rest of the body.
+    """Return one value of each entry in the list `name`, and the rest of the body. The value is the first of `fields` in the
+    entry.
 
-    They are in the order of the entries' indices; without indices, in the order of the list. Raises ValueError unless the
-    indices are 0 to n - 1.
+    The values are in the order of the entries' indices or, without indices, in the order of the list. Raises ValueError unless
+    the indices are 0 to n - 1.
     """
     entries = body.get(name) if isinstance(body, Mapping) else None
     if not isinstance(entries, list):
@@ -125,7 +129,7 @@ def _entries(body: Any, name: str, n: int, fields: tuple[str, ...]) -> tuple[lis
 
 
 def _vector(given: Any) -> array[float]:
-    """A vector, given as a list of numbers or as 4-byte floats in base64. Raises ValueError if it is empty or not finite."""
+    """Read a vector from a list of numbers, or from 4-byte floats in base64. Raises ValueError if it is empty or not finite."""
     if not isinstance(given, str):
         found = _float32(given)
     else:
@@ -141,7 +145,7 @@ def _vector(given: Any) -> array[float]:
 
 
 def _float32(given: Any) -> array[float]:
-    """A list of numbers as 4-byte floats. Raises ValueError unless all are finite."""
+    """Convert a list of numbers to 4-byte floats. Raises ValueError unless all are finite."""
     if not isinstance(given, list) or any(type(number) not in (int, float) for number in given):
         raise ValueError("is not made of numbers")
     try:
@@ -164,7 +168,7 @@ def _mapping(given: Any) -> Mapping[str, Any]:
 
 
 def _usage(given: Any) -> Usage | None:
-    """The input tokens and searches; None if neither is reported."""
+    """Return the reported input tokens and searches; None if neither is reported."""
     counts = {
         name: min(int(number), MOST_TOKENS)
         for name, number in _mapping(given).items()

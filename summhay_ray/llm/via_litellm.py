@@ -1,9 +1,9 @@
-"""The transport through litellm, one attempt per call; and the control of the requests of litellm and its SDKs.
+"""The transport through litellm, with one attempt per call. It also controls the requests of litellm and its SDKs.
 
-In addition to the given key, litellm looks for keys in about a hundred variables, files and globals, and it follows redirects.
-For some providers it lets an SDK retry lost or failed requests, even if retries are switched off. So httpx and requests are
-patched here: `keys` checks the URL of each request, `routes` chooses its proxy, it is sent once, and its answer is read up to a
-limit.
+In addition to the given key, litellm searches for keys in about a hundred variables, files and globals, and it follows redirects.
+For some providers, it lets an SDK retry lost or failed requests, even if retries are switched off. So httpx and requests are
+patched here. For each request, `keys` checks the URL, and `routes` chooses the proxy. The request is sent once, and its answer is
+read up to a limit.
 """
 
 import functools
@@ -30,7 +30,7 @@ from summhay_ray.routes import NoRoute, Wire, route_to
 
 @functools.cache
 def load_litellm() -> Any:
-    """The litellm module with its network look-ups and prints switched off. The first import takes seconds."""
+    """Import litellm, and switch off its network requests and prints. The first call takes seconds."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOG", "ERROR")
     import litellm
@@ -43,12 +43,12 @@ def load_litellm() -> Any:
     async def nothing(*_: Any, **__: Any) -> None:
         return None
 
-    # litellm's pricing and logging of each call take a fifth of its time, and we have our own.
+    # Switch off litellm's pricing and logging of each call. They take a fifth of the call's time, and we have our own.
     for name, instead in (("response_cost_calculator", lambda *_, **__: None), ("async_success_handler", nothing)):
-        # Versions of litellm without these methods are only slower.
+        # Without these methods, other versions of litellm are only slower.
         if hasattr(Logging, name):
             setattr(Logging, name, instead)
-    # The current call decides how each request is sent; outside a call, the clients are unchanged. OpenAI's SDK uses httpx2 if
+    # During a call, the patches decide how each request is sent; otherwise they change nothing. OpenAI's SDK uses httpx2 if
     # litellm gives it no client, and some cloud logins use requests.
     for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
         if importlib.util.find_spec(name) is not None:
@@ -97,7 +97,7 @@ class LitellmTransport:
         await self._clients.close()
 
 
-# A foreign endpoint gets only these headers and those that hold its key: others may identify an account.
+# A foreign endpoint gets only these headers and the headers with its key, since other headers may identify an account.
 _PROTOCOL = re.compile(
     r"accept(-.*)?|connection|content-.*|host|prefer|transfer-encoding|user-agent|x-stainless-.*|.*-(version|beta)"
 )
@@ -105,16 +105,16 @@ _PROTOCOL = re.compile(
 
 @dataclass
 class Clients:
-    """Clients of httpx (or httpx2) for one event loop, one for each proxy. They replace those of litellm and the SDKs."""
+    """Clients of httpx (or httpx2) for one event loop, one per proxy. They replace the clients of litellm and the SDKs."""
 
     _made: dict[tuple[type, str], Any] = field(default_factory=dict)
 
     def of(self, library: Any, client: Any, proxy: str) -> Any:
-        """A client that sends through the proxy, or directly if it is empty. It ignores the environment."""
+        """Return a client that sends through the proxy, or directly if `proxy` is empty. It ignores the environment."""
         asynchronous = isinstance(client, library.AsyncClient)
         kind, way = (library.AsyncClient, library.AsyncHTTPTransport) if asynchronous else (library.Client, library.HTTPTransport)
         if (kind, proxy) not in self._made:
-            # The ledger enforces the limits: the connection pool must not add a hidden one.
+            # The ledger enforces the limits, so the connection pool must not add a hidden one.
             pool = library.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_S)
             self._made[kind, proxy] = kind(transport=way(proxy=proxy or None, limits=pool), trust_env=False)
         return self._made[kind, proxy]
@@ -128,7 +128,7 @@ class Clients:
 
 @dataclass
 class Outgoing:
-    """One call of litellm: its model, the maximum bytes of an answer, and its task."""
+    """One call through litellm. `limit`: maximum bytes of an answer."""
 
     settings: ModelSettings
     limit: int
@@ -136,7 +136,7 @@ class Outgoing:
     wire: Wire = field(default_factory=Wire)
     clients: Clients = field(default_factory=Clients)
     problem: Exception | None = None
-    """Why there is no answer: the error to raise for the call instead of litellm's."""
+    """The reason why there is no answer. It is raised instead of litellm's error."""
     asked: set[tuple[str, str]] = field(default_factory=set)
     """Method and URL of each request that may be sent only once."""
 
@@ -144,13 +144,14 @@ class Outgoing:
         base = self.settings.api_base
         self.own = place_of(provider_of(self.settings.model), base) == "own"
         if base:
-            # Normalized as httpx writes URLs.
+            # Normalize the URL in the same way as httpx.
             self.settings = replace(self.settings, api_base=str(httpx.URL(base)))
 
     def admit(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
-        """The options to send the request with. A request to a foreign endpoint is stripped of everything not meant for it.
+        """Return the options with which to send the request. Removes everything from a request to a foreign endpoint that is not
+        meant for it.
 
-        Raises NoKey or NoRoute if the request may not be sent, and the earlier error if it was sent before.
+        Raises NoKey or NoRoute if the request may not be sent. If it was already sent, raises the earlier error.
         """
         if isinstance(self.problem, bodies.ProviderError):
             raise self.problem
@@ -170,32 +171,33 @@ class Outgoing:
                 if known_secrets(named).unmistakable(but=key).are_in(sent):
                     raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
         except (NoKey, NoRoute) as why:
-            # If a request was sent before, the call may be paid, and this one may fetch something else, such as a tokenizer.
+            # If another request was already sent, the call may be charged, so keep its problem. This request may be for something
+            # else, such as a tokenizer.
             if not self.wire.sent:
                 self.problem = why
             raise why from None
         note_sent([*request.headers.items(), *request.url.params.items()])
         self.problem, self.wire.route = None, route
-        # A login before the request has another URL. GET and HEAD cost nothing and may be repeated.
+        # GET and HEAD cost nothing, and may be repeated. A login before the request has another URL.
         if request.method not in ("GET", "HEAD"):
             self.asked.add(_name(request))
         request.headers.update(bodies.UNPACKED)
-        # The body is read here, so that its length can be bounded.
+        # Stream the body, so that its length can be limited here.
         options = {**options, "follow_redirects": False, "stream": True}
         return options if self.own else {**options, "auth": None}
 
     def note(self, event: str, info: Mapping[str, Any], before: bool) -> None:
-        """Note from httpcore's trace whether a byte of a request was sent. `before`: whether one of an earlier request was."""
+        """Record from httpcore's trace whether any byte of a request was sent. `before`: whether an earlier request was sent."""
         if event.endswith("send_request_headers.started"):
-            # CONNECT goes to the proxy only.
+            # CONNECT only goes to the proxy.
             self.wire.sent |= info["request"].method not in (b"CONNECT", b"GET", b"HEAD")
-        # The headers cannot be written, so nothing was sent.
+        # The headers were invalid, so nothing was sent.
         elif event.endswith("send_request_headers.failed") and type(info["exception"]).__name__ == "LocalProtocolError":
             self.wire.sent = before
 
     @contextmanager
     def noting(self, request: httpx.Request) -> Iterator[None]:
-        """A context that records an error of a request or of reading its answer."""
+        """Return a context that records an error of a request or of reading its answer."""
         try:
             yield
         except Exception as error:
@@ -204,8 +206,8 @@ class Outgoing:
             raise
 
     def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
-        """The complete answer to a request. Raises ProviderError if it holds an error."""
-        # Present the answer as if it had not been compressed.
+        """Return the complete answer to a request. Raises ProviderError if the answer is an error."""
+        # Make the answer look as if it had not been compressed.
         ways = ("content-encoding", "content-length", "transfer-encoding")
         headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
         whole = type(response)(
@@ -234,7 +236,7 @@ _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None
 
 @contextmanager
 def watching(call: Outgoing) -> Iterator[None]:
-    """A context in which httpx's requests belong to the call. If the call has a `problem`, that is raised instead of the
+    """Return a context in which httpx's requests belong to the call. If the call has a `problem`, this is raised instead of an
     error."""
     token = _CALL.set(call)
     try:
@@ -243,7 +245,8 @@ def watching(call: Outgoing) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001
         if call.problem is not None:
             raise call.problem from None
-        # litellm's own error. Before anything is sent, the request is wrong; afterwards, it is unreadable and may be paid.
+        # This is litellm's own error. If nothing was sent, the request is wrong. Otherwise the answer is unreadable, and may be
+        # charged.
         if call.wire.sent:
             raise bodies.UnreadableAnswer(f"litellm cannot read the answer ({error})") from None
         raise bodies.ProviderError(getattr(error, "status_code", None) or 500, str(error)) from None
@@ -307,7 +310,7 @@ def _watch(library: Any) -> None:
 def _prepare(
     call: Outgoing, library: Any, client: Any, request: httpx.Request, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """The client that sends a request in place of `client`, and its options. Raises the same errors as `Outgoing.admit`."""
+    """Return the client that sends a request instead of `client`, and its options. Raises the same errors as `Outgoing.admit`."""
     if options.get("auth", library.USE_CLIENT_DEFAULT) is library.USE_CLIENT_DEFAULT:
         options = {**options, "auth": client.auth}
     options, route = call.admit(request, options), call.wire.route

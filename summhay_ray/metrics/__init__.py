@@ -1,6 +1,6 @@
 """Pure functions (no I/O, no LLM, no Ray) that compute scores, intervals, tests and correlations.
 
-It imports only `records`; any higher package may import it.
+This package imports only `records`; any higher package may import it.
 """
 
 from summhay_ray.metrics.agreement import (
@@ -50,7 +50,7 @@ from summhay_ray.metrics.scores_by_system import (
     Corrected,
     SystemScore,
     Weighting,
-    added,
+    add_sums,
     column_place,
     haystack_scores,
     insight_sums,
@@ -94,7 +94,7 @@ __all__ = [
     "SystemScore",
     "Verdicts",
     "Weighting",
-    "added",
+    "add_sums",
     "agreement_between",
     "alpha",
     "bertscore",

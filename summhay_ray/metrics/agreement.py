@@ -1,4 +1,4 @@
-"""Agreement between two judges, between two rankings, and of values between 0 and 1 with two classes."""
+"""Agreement between two judges, between two rankings, and between values from 0 to 1 and labels of two classes."""
 
 import math
 import statistics
@@ -18,39 +18,39 @@ _WORTH = dict(zip(LABELS, (1.0, 0.5, 0.0), strict=True))
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """One judge's verdicts on a list of insights; both judges list them in the same order."""
+    """One judge's verdicts on a list of insights. Both judges list the insights in the same order."""
 
     labels: Sequence[str]
-    """Each one of LABELS."""
+    """The label of each insight, from LABELS."""
     values: Sequence[float]
-    """Expected coverage (0..1); the value of the label if the judge gives no number."""
+    """Expected coverage (0..1). If the judge gives no number, the value of its label."""
     bullets: Sequence[int | None]
-    """The bullet that covers the insight, from 1; None if none does."""
+    """Number (from 1) of the bullet that covers the insight; None if none does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two judges on the same insights. A figure is None if it is undefined."""
+    """The agreement of two judges on the same insights. An undefined figure is None."""
 
     n: int
-    """Insights judged by both."""
+    """Number of insights that both judged."""
     correlation: float | None
     """Pearson's correlation of the values."""
     same_label: float | None
     """Share of the insights with the same label."""
     same_bullet: float | None
-    """Among the insights that both link to a bullet, the share linked to the same bullet."""
+    """Share linked to the same bullet, among the insights that both link to a bullet."""
     n_linked: int
-    """Insights that both link to a bullet."""
+    """Number of insights that both link to a bullet."""
     confusion: Mapping[str, Mapping[str, int]]
-    """First judge's label -> second's -> insights."""
+    """First judge's label -> second judge's label -> number of insights."""
     alpha: float | None = None
     """Krippendorff's alpha of the labels, which are ordered (`alpha`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankAgreement:
-    """Agreement of two rankings of the same items; None if all items of one ranking are tied."""
+    """The agreement of two rankings of the same items. It is None if all items of one ranking are tied."""
 
     n: int
     spearman: float | None
@@ -78,7 +78,7 @@ def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
 
 
 def kappa(confusion: Mapping[L, Mapping[L, int]]) -> float | None:
-    """Cohen's kappa (agreement beyond chance) from a confusion matrix; None if both judges use only one label."""
+    """Return Cohen's kappa (agreement beyond chance) from a confusion matrix. None if both judges use only one label."""
     rows = [sum(row.values()) for row in confusion.values()]
     columns = [sum(row[label] for row in confusion.values()) for label in confusion]
     n = sum(rows)
@@ -90,7 +90,7 @@ def kappa(confusion: Mapping[L, Mapping[L, int]]) -> float | None:
 
 
 def cohens_kappa(first: Sequence[L], second: Sequence[L]) -> float | None:
-    """Cohen's kappa of two raters' labels of the same items, in order. Raises ValueError for unequal lengths."""
+    """Return Cohen's kappa of two raters' labels of the same items, in order. Raises ValueError for unequal lengths."""
     labels = dict.fromkeys((*first, *second))
     confusion = {label: dict.fromkeys(labels, 0) for label in labels}
     for one, other in zip(first, second, strict=True):
@@ -99,8 +99,9 @@ def cohens_kappa(first: Sequence[L], second: Sequence[L]) -> float | None:
 
 
 def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
-    """Krippendorff's alpha for ordinal data (2019, Content Analysis, chapter 12): a row for each rater, a column for each item;
-    None for a missing rating. None if no item has two ratings, or if all ratings are equal."""
+    """Return Krippendorff's alpha for ordinal data (2019, Content Analysis, chapter 12). `ratings`: a row for each rater, a
+    column for each item, None for a missing rating. The result is None if no item has two ratings, or if all ratings are
+    equal."""
     import krippendorff
 
     data = np.array([[math.nan if one is None else one for one in row] for row in ratings], dtype=float)
@@ -120,7 +121,7 @@ def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgree
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Pearson's correlation; None if either side is constant. Raises ValueError for unequal lengths."""
+    """Return Pearson's correlation, or None if either side is constant. Raises ValueError for unequal lengths."""
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values against {len(second)}; expected equal lengths")
     if not first or min(first) == max(first) or min(second) == max(second):
@@ -136,13 +137,13 @@ THRESHOLD = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BinaryScores:
-    """The agreement of values with labels. Each figure is None if one of the classes has no item."""
+    """The agreement of values with labels. Each figure is None if one of the two classes has no item."""
 
     auc: float | None
-    """Probability that a positive item has a larger value than a negative one; ties count half."""
+    """Probability that a positive item has a larger value than a negative one. Ties count half."""
     auc_interval: tuple[float, float] | None
     balanced_accuracy: float | None
-    """Mean of the shares of positive items with a value of at least 0.5, and of negative items below it."""
+    """Mean of two shares: of positive items with a value of at least 0.5, and of negative items with a smaller value."""
     balanced_accuracy_interval: tuple[float, float] | None
     called_positive: float | None
     """Share of all items with a value of at least 0.5."""
@@ -152,7 +153,8 @@ class BinaryScores:
 
 
 def binary_scores(values: Sequence[float], labels: Sequence[bool]) -> BinaryScores:
-    """The figures, with 95 % percentile intervals of a bootstrap within each class. Raises ValueError for unequal lengths."""
+    """Return the agreement, with 95 % percentile intervals of a bootstrap within each class. Raises ValueError for unequal
+    lengths."""
     if len(values) != len(labels):
         raise ValueError(f"{len(values)} values and {len(labels)} labels; give one label for each value")
     given, truth = np.asarray(values, dtype=np.float64), np.asarray(labels, dtype=bool)

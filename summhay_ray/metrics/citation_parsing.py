@@ -1,4 +1,4 @@
-"""Reads the citations of a text (section 4.1).
+"""Read the citations of a text (section 4.1).
 
 All code reads citations with `read_citations`: for scores, for support without gold, and for the repair of citations.
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Compat = Literal["default", "release"]
-"""`release` reads and scores like the released scoring script; `default` as described in README.md."""
+"""`release` reads and scores like the released scoring script; `default` also counts the citation forms that models use."""
 
 _LONGEST = 18
-"""Digits of the longest number that is read whole."""
+"""Maximum digits of a number that is read exactly."""
 MAX_RANGE = 10_000
-"""Maximum number of documents in all ranges of one text. For a range beyond that, only the two ends count."""
+"""Maximum number of documents in all ranges of one text. In a range beyond that, only the first and the last document count."""
 
 _RELEASE_BRACKET = re.compile(r"\[([\d, ]+)\]")
 _DIGITS = re.compile(r"\d+")
@@ -46,7 +46,7 @@ LABELS = (
     "numbers?|nos?|nr|dokumente?|quellen?|artikel|documentos?|fuentes?|fontes?|artículos?|documenti|documento|fonti|fonte|"
     "文档|文件|文書|文献|資料|资料|来源|出典|문서|출처|документы?|источники?|источник|джерел[оа]|المستندات|المستند|المصادر|المصدر"
 )
-"""Words for a document in front of its number or id, for a regular expression."""
+"""Words that may precede a document's number or id, as part of a regular expression."""
 _IN_BRACKETS = f"{LABELS}|cites?|excerpts?|chunks?|contexts?|evidence|results?|items?|papers?|texts?|urls?|links?"
 _LABEL = rf"(?<![a-z])(?:{LABELS})(?![a-z])[.:]*"
 _AND = r"(?<!\w)(?:and|und|et|y|e|en|og|och|i|и|та|و)(?!\w)|[和与及と]"
@@ -70,7 +70,7 @@ OTHER_CITATION = (
     rf"[{_ALIKE['[']}{_ALIKE[']']}\\⁰¹²³⁴-⁹]|<(?i:{_TAGS})\b|\^\d|\]\s*[{_ALIKE['-']}-]\s*\["
     rf"|(?i)[(（{{<｛〈⟨＜]\s*(?:(?:see|cf\.?|from|per)\s+)?(?:#?\d{{1,3}}\s*[^\d\s.]|(?:{LABELS})[^a-z])"
 )
-"""A regular expression, in polars's syntax, for texts that may have numeric citations in another form than a bracket of
+"""A regular expression, in polars's syntax, for texts that may have numeric citations in a form other than a bracket of
 numbers."""
 _SEE = re.compile(r"\A(?:see|cf\.?|from|per)\s+", re.IGNORECASE)
 _NOISE = re.compile(
@@ -86,7 +86,7 @@ _LIKE_AN_ID = re.compile(r"(?=\S*[a-z])(?=\S*\d|\S+\.[a-z]{1,5}$)[\w./:#-]{2,}",
 _ATTRIBUTE = re.compile(r"\b(?:id|name|nr?|num(?:ber)?|index)\s*=")
 _FILE = re.compile(r"\S+\.(?:txt|md|pdf|html?|json|docx?|csv|xml|eml|rst|tex)", re.IGNORECASE)
 _SHORT = re.compile(rf"#?\d{{1,3}}(?!,\d{{3}})(?:\s*(?:[,;&-]|{_AND})\s*#?\d{{1,3}}(?!,\d{{3}}))*", re.IGNORECASE)
-"""Numbers below 1000, which are not years."""
+"""Numbers below 1000, which cannot be years."""
 _PLAIN = re.compile(rf"[0-9]{{1,{_LONGEST}}}(?:, ?[0-9]{{1,{_LONGEST}}})*")
 _LATEX = re.compile(r"(?:[_^$]|\\[a-z]+(?:\{[^{}]*\})*)\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[*_\"'”’»]*\s*(?:[.;!?。！？]|\Z|\n|[(<{\[])")
@@ -106,16 +106,16 @@ class Group:
     """A bracket, or another mark, that cites documents."""
 
     begin: int
-    """Its offset in the text, including the white space before it."""
+    """Offset in the text, including the white space before the mark."""
     end: int
     members: tuple[int | str, ...] = ()
     """Numbers and unknown ids, in the order of the text."""
     by_id: int = 0
-    """Members that are ids of documents."""
+    """Number of members that are ids of documents."""
     ranges: int = 0
-    """Ranges such as `3-7`, which name every document from 3 to 7."""
+    """Number of ranges. A range such as `3-7` cites every document from 3 to 7."""
     loose: bool = False
-    """Numbers in round brackets: a citation only in a text without other forms of citations."""
+    """Whether these are numbers in round brackets. They cite only in a text without other forms of citations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,32 +123,39 @@ class Citations:
     """The citations of a text."""
 
     numbers: tuple[int, ...]
-    """Numbers of documents, sorted, without repetition, including those of documents that do not exist."""
+    """Sorted numbers of documents, without repetition. They include numbers of documents that do not exist."""
     groups: tuple[Group, ...] = ()
     unread: tuple[str, ...] = ()
-    """Brackets that look like a citation but were not read, as in the text."""
+    """Brackets that look like a citation but were not read, as they are in the text."""
     unknown: tuple[str, ...] = ()
     """Members that look like an id but belong to no document."""
 
 
 def read_citations(text: str, ids: Mapping[str, int] | None = None) -> Citations:
-    """The citations of a bullet, in all usual forms. `ids`: document id -> its number, from 1.
+    """Read the citations of a bullet in all usual forms. `ids`: document id -> its number, from 1.
 
-    It reads numbers and ids, alone or listed (`[1; 3]`, `[a.txt, 2]`), ranges (`[1-3]`, `[1]-[3]`), footnotes (`[^1]`,
-    `【1†source】`, superscripts after a word or a stop), words for a document (`[Documents 1 and 3]`, `(Doc 3)`,
-    `[Source: a.txt]`), titles and pages (`[Document 1: title]`, `[1, p. 3]`), quotes, links, and escaped or full-width brackets.
-    An unknown member does not invalidate its bracket, but a bracket with prose is not a citation. For a reversed range, or one
-    beyond MAX_RANGE, only the two ends count. A number of more than 18 digits is returned as 10**18 plus its last 18 digits,
-    which is distinct and fits a table.
+    These forms are read:
+    - numbers and ids, alone or listed: `[1; 3]`, `[a.txt, 2]`
+    - ranges: `[1-3]`, `[1]-[3]`
+    - footnotes: `[^1]`, `【1†source】`, superscripts after a word or a full stop
+    - words for a document: `[Documents 1 and 3]`, `(Doc 3)`, `[Source: a.txt]`
+    - titles and pages: `[Document 1: title]`, `[1, p. 3]`
+    - quotes, links, and escaped or full-width brackets
+
+    An unknown member does not invalidate its bracket, but a bracket with prose is not a citation. In a reversed range, or one
+    beyond MAX_RANGE, only the first and the last document count. A number of more than 18 digits is returned as 10**18 plus its
+    last 18 digits, which is distinct and fits a table.
     """
     return _read_numbers(text) if not ids else _read(text, ids)
 
 
 def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...]:
-    """The document numbers that a bullet cites, sorted, without repetition (section 4.1), including numbers without a document.
+    """Return the sorted document numbers that a bullet cites, without repetition (section 4.1). They include numbers without a
+    document.
 
-    `release`: every `[...]` of digits, commas and spaces only. The released script crashes on a space between numbers (`[1 2]`);
-    here it separates them. `default`: see `read_citations`; an unknown id becomes a number above 2 * 10**18.
+    `release`: read every `[...]` that has only digits, commas and spaces. The released script crashes on a space between
+    numbers (`[1 2]`); here the space separates them. `default`: see `read_citations`; an unknown id becomes a number above 2 *
+    10**18.
     """
     if compat == "default":
         citations = read_citations(bullet)
@@ -159,8 +166,11 @@ def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...
 
 
 def ids_of(document_ids: Sequence[str]) -> dict[str, int]:
-    """Id -> number of the document, from 1. A file's name without its ending, and the id of a line without its file (`FILE#ID`)
-    unless it is a number, are ids, too, if they are no other document's."""
+    """Map each document id to its number, from 1. Short forms of an id are included unless they belong to another document.
+
+    The short forms are a file's name without its suffix, and the id of a line without its file (`FILE#ID`), unless it is a
+    number.
+    """
     ids = {document_id: number for number, document_id in enumerate(document_ids, start=1)}
     short = [(document_id.rpartition(".")[0], number) for document_id, number in ids.items() if "." in document_id]
     lines = [(document_id.rpartition("#")[2], number) for document_id, number in ids.items() if "#" in document_id]
@@ -170,7 +180,7 @@ def ids_of(document_ids: Sequence[str]) -> dict[str, int]:
 
 
 def by_number(text: str, ids: Mapping[str, int]) -> str:
-    """The text with citations by ids, such as `[a.txt, b.txt]`, replaced by citations by numbers; others are unchanged."""
+    """Replace citations by ids, such as `[a.txt, b.txt]`, by citations by numbers. Other citations stay unchanged."""
     done, parts = 0, []
     for group in _read(text, ids).groups:
         if group.by_id:
@@ -181,7 +191,7 @@ def by_number(text: str, ids: Mapping[str, int]) -> str:
     return "".join([*parts, text[done:]])
 
 
-# Cached, since one bullet often covers several insights.
+# Cached, because one bullet often covers several insights.
 _read_numbers = functools.lru_cache(maxsize=1024)(lambda text: _read(text, {}))
 
 
@@ -192,7 +202,7 @@ def _read(text: str, ids: Mapping[str, int]) -> Citations:
     for match in _GROUP.finditer(plain):
         group = _group(match, text, ids, room)
         if isinstance(group, Group):
-            # `[1]-[3]`: a range written in two brackets.
+            # Join `[1]-[3]`, a range written in two brackets.
             if (
                 groups
                 and re.fullmatch(r"\s*-\s*", plain[groups[-1].end : match.start()] or " ")
@@ -219,14 +229,15 @@ def _single(group: Group) -> bool:
 
 
 def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -> Group | str:
-    """The citation in a match; else the bracket itself if it looks like a citation, else an empty text."""
+    """Return the citation in a match. If there is none, return the bracket itself if it looks like a citation, else an empty
+    text."""
     begin, end = match.span()
     while begin and text[begin - 1].isspace():
         begin -= 1
     kind = next(name for name in ("bracket", "tagged", "raised", "angle", "curly", "round") if match[name] is not None)
     inside = " ".join(text[match.start(kind) : match.end(kind)].split())
     before = text[max(0, match.start() - 3) : match.start()]
-    # `5 km²` and `f(1)` are not citations: such marks cite only after a stop, or after a word of three letters.
+    # `5 km²` and `f(1)` are not citations: such marks cite only after a full stop or the like, or after a word of three letters.
     stop = not before.strip(" \t") or before[-1] >= "\u2e80" or before[-1] in ".,;:!?\"'”’)]}>*_({<\n"
     attached = begin == match.start() and not stop and not (len(before) == 3 and before.isalpha())
     if kind == "raised":
@@ -261,10 +272,10 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
 
 
 def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) -> Iterator[tuple[int | str, int, int]]:
-    """(number or unknown id, 1 if it was an id, 1 at the beginning of a range) of the members of a bracket; none if it contains
-    prose. `ids_alone`: numbers do not count."""
+    """Yield the members of a bracket as (number or unknown id, 1 if it was an id, 1 at the beginning of a range). Yields none
+    if the bracket contains prose. `ids_alone`: ignore numbers."""
     if not ids and not ids_alone and _PLAIN.fullmatch(inside):
-        # Most brackets hold only numbers; this reads them several times as fast.
+        # Most brackets hold only numbers. This reads them several times as fast.
         yield from ((int(number), 0, 0) for number in _DIGITS.findall(inside))
         return
     whole = _SEE.sub("", inside.strip(_QUOTES + "^\\{}⁽⁾"))
@@ -279,7 +290,7 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
         for part in re.split(r"[,，、&＆|]", segment):
             for piece in [part] if part.strip(_QUOTES) in ids else re.split(_AND, part, flags=re.IGNORECASE):
                 bare = _LABELS.sub(" ", _NOISE.sub(" ", piece.translate(_ASCII))).strip(_QUOTES + "#:.^@")
-                # An id, possibly with a place in the document: `a.txt:3`.
+                # An id may be followed by a position in the document: `a.txt:3`.
                 name = next((one for one in (piece.strip(_QUOTES), bare, re.split("[#:]", bare)[0]) if one in ids), None)
                 if name is not None:
                     pieces.append((ids[name], 1, 0))
@@ -299,7 +310,7 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
 
 
 def _range(first: int, last: int, room: int) -> tuple[list[int], int]:
-    """The numbers from `first` to `last`, and the remaining number of documents that ranges may name."""
+    """Return the numbers from `first` to `last`, and how many more documents ranges may cite."""
     span = last - first + 1
     if not 1 <= span <= room:
         return [first, last], room
@@ -307,6 +318,6 @@ def _range(first: int, last: int, room: int) -> tuple[list[int], int]:
 
 
 def _number(digits: str) -> int:
-    """The value of `digits` (of any script), bounded: Python refuses to parse thousands of digits."""
+    """Return the value of `digits` (in any script). It is bounded, since Python refuses to parse thousands of digits."""
     tail = int(digits[-_LONGEST:])
     return tail + 10**_LONGEST if any(map(int, digits[:-_LONGEST])) else tail

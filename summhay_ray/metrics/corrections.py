@@ -1,11 +1,12 @@
-"""Corrects scores for a judge's measured bias against people, or by people's labels for a sample.
+"""Correct scores for a judge's measured bias against people, or by people's labels of a sample.
 
 A judge that finds more insights covered than people do raises every system's coverage (paper, appendix A.3: by 5 to 7 points).
-The correction for bias makes the fewest assumptions: the mean difference is subtracted, and its uncertainty widens the interval.
+The correction for bias makes the fewest assumptions: the mean difference is subtracted, and its uncertainty widens the
+interval.
 
-Labels of a sample correct a mean by prediction-powered inference: Angelopoulos et al. (2023), Science 382; with the weight of the
-judge's scores tuned as in Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv:2311.01453. The sample may be drawn with unequal
-chances (Hajek's estimator).
+Labels of a sample correct a mean by prediction-powered inference (Angelopoulos et al. 2023, Science 382). The weight of the
+judge's scores is tuned as in Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv:2311.01453. The sample may be drawn with
+unequal probabilities (Hajek's estimator).
 """
 
 import math
@@ -21,27 +22,28 @@ from summhay_ray.metrics.scores_by_system import ByLabels, Corrected, SystemScor
 
 @dataclass(frozen=True, slots=True)
 class JudgeBias:
-    """A judge's mean coverage minus people's (labels count 0, 0.5, 1), over insights; fractions."""
+    """A judge's mean coverage minus people's (labels count 0, 0.5, 1), over insights, as fractions."""
 
     judge: str
     mean: float
     se: float
-    """Standard error of the mean for a new topic: from resampled summaries and the spread between topics."""
+    """Standard error of the mean for a new topic. It comes from resampled summaries and the spread between topics."""
     n_insights: int
     n_summaries: int
     names: tuple[str, ...] = ()
-    """Other names of the judge, as patterns for `bias_of`; `*` matches anything."""
+    """Other names of the judge, as patterns for `bias_of`. `*` matches anything."""
     summarizers: Mapping[str, float] = field(default_factory=dict)
     """Summarizer -> the mean over its summaries (Table 6)."""
     topics: tuple[float, ...] = ()
     """The mean over the insights of each topic."""
     source: str = ""
-    """The data on which it was measured."""
+    """The data on which the bias was measured."""
 
 
 def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
-    """The bias of a judge (model, or model and strategy, if that is not its default): an exact match of its name, else the first
-    match of `names`. Patterns match only default strategies: `*/gpt-4o` does not match `openai/gpt-4o blend`."""
+    """Find the bias of a judge (a model, or a model and a strategy that is not its default). An exact match of its name comes
+    first, then the first match of `names`. Patterns match only default strategies: `*/gpt-4o` does not match `openai/gpt-4o
+    blend`."""
     known = list(biases)
     exact = next((bias for bias in known if bias.judge == judge), None)
     patterns = [(bias, name) for bias in known for name in bias.names]
@@ -50,16 +52,18 @@ def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
 
 
 def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
-    """The score with corrected coverage and joint, their intervals, and the bias; unchanged if the bias is unknown.
+    """Correct the score's coverage and joint, with their intervals, and add the bias. Without a known bias, the score is
+    unchanged.
 
-    Coverage becomes coverage - bias, clipped to 0..1; joint is scaled by corrected / raw coverage, since people annotated no
-    citations. Each half of an interval is the root of the sum of two squares: the raw half, and 1.96 standard errors of the bias
-    (for joint, times joint / coverage). A figure without a raw interval gets none.
+    Coverage becomes coverage - bias, clipped to 0..1. Joint is scaled by corrected / raw coverage, since people annotated no
+    citations. Each half of an interval is the root of the sum of two squares: the raw half, and 1.96 standard errors of the
+    bias (for joint, times joint / coverage). A figure without a raw interval gets none.
     """
     if bias is None or score.coverage is None:
         return score
     coverage = _within(score.coverage - bias.mean)
-    share = coverage / score.coverage if score.coverage else 0.0
+    # Without any coverage, joint is 0 at any scale, and its interval remains.
+    share = coverage / score.coverage if score.coverage else 1.0
     joint = None if score.joint is None else _within(score.joint * share)
     intervals, reasons = dict(score.ci), dict(score.ci_reasons)
     reasons |= {f"{figure}_corrected": reasons[figure] for figure in ("coverage", "joint") if figure in reasons}
@@ -74,7 +78,8 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
 
 
 def _interval(middle: float, raw: tuple[float, float, tuple[float, float]], other: float) -> tuple[float, float]:
-    """The interval around `middle`. `raw`: (figure, scale, interval); `other`: the half-width to combine with both halves."""
+    """Return the interval around `middle`. `raw`: (figure, scale, interval). `other`: the half-width to combine with both
+    halves."""
     figure, scale, (low, high) = raw
     below, above = scale * max(figure - low, 0.0), scale * max(high - figure, 0.0)
     return _within(middle - math.hypot(below, other)), _within(middle + math.hypot(above, other))
@@ -98,12 +103,13 @@ class LabelledScore:
 
 
 def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) -> Corrected | None:
-    """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None with fewer than
-    FEWEST pairs.
+    """Estimate the mean that people would give from the judge's `mean` over all `n_items` and the labelled `pairs`. None with
+    fewer than FEWEST pairs.
 
-    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1. It
-    is 0 (only the labels count) if all labels but one are at the same end of the scale, which is little evidence about the rest.
-    The interval is that of `unit_means` with labels as units, with one degree of freedom less because of the weight, within 0..1.
+    The estimate is weight * mean + the weighted mean of (people - weight * judge). The weight, from 0 to 1, is the one with the
+    least variance. It is 0 (only the labels count) if all labels but one are at the same end of the scale, which is little
+    evidence about the remaining items. The interval is that of `unit_means` with labels as units, within 0..1, and with one
+    degree of freedom less because of the weight.
     """
     if len(pairs) < FEWEST:
         return None
@@ -121,8 +127,8 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
 
 
 def _tune_weight(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
-    """PPI++'s weight: the covariance of both divided by the judge's variance, smaller if there are few items; 1 if the judge's
-    scores are constant."""
+    """Return PPI++'s weight: the covariance of both scores divided by the judge's variance, and smaller if there are few
+    items. It is 1 if the judge's scores are constant."""
     judge = math.fsum(share * pair.judge for share, pair in zip(shares, pairs, strict=True))
     people = math.fsum(share * pair.people for share, pair in zip(shares, pairs, strict=True))
     spread = math.fsum(share * (pair.judge - judge) ** 2 for share, pair in zip(shares, pairs, strict=True))
@@ -131,11 +137,11 @@ def _tune_weight(pairs: Sequence[LabelledScore], shares: Sequence[float], n_item
 
 
 def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequence[LabelledScore]) -> SystemScore:
-    """The score with `coverage_labelled` and `joint_labelled`, and their intervals, from labels of the system itself; unchanged
-    with fewer than FEWEST of them.
+    """Add `coverage_labelled` and `joint_labelled`, and their intervals, to the score of the system that people labelled. The
+    score is unchanged with fewer than FEWEST labels.
 
-    Each half of an interval is the root of the sum of two squares: the raw half (further queries) and the labels' half. A figure
-    without a raw interval gets none.
+    Each half of an interval is the root of the sum of two squares: the raw half (further queries) and the labels' half. A
+    figure without a raw interval gets none.
     """
     if score.coverage is None:
         return score

@@ -1,6 +1,6 @@
 """Correlations of ratings with human scores, with bootstrap intervals.
 
-Pairs of one document are correlated, so the bootstrap resamples documents, each with all of its pairs.
+Ratings of one document are correlated, so the bootstrap resamples documents, each with all of its pairs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, SAMP
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 FEWEST = 3
-"""Minimum number of systems for correlating means: two points are always on a line."""
+"""Minimum number of systems for a correlation of means: two points are always on a line."""
 _ALIKE = 1e-12
 FEWEST_WITHIN = 2
-"""Minimum number of summaries of a document for `mean_within`. For two, the correlation is 1 or -1: right or wrong order."""
+"""Minimum number of summaries of a document for `mean_within`. With two, the correlation is 1 or -1: right or wrong order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """Three coefficients of the same pairs, each -1..1. If they are undefined, all are None, and `reason` gives the reason."""
+    """Three coefficients of the same pairs, each from -1 to 1. If they are undefined, all are None, and `reason` gives the
+    reason."""
 
     pearson: float | None
     spearman: float | None
@@ -33,12 +34,12 @@ class Correlations:
     """tau-b, which accounts for ties on either side."""
     reason: str = ""
     n: int = 0
-    """Number of pairs used; pairs with a None are left out."""
+    """Number of pairs used. Pairs with a None are left out."""
 
 
 def correlations(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
-    """Pearson, Spearman and Kendall's tau-b of ratings with human scores, paired by position. Raises ValueError for unequal
-    lengths and for infinite numbers."""
+    """Return Pearson, Spearman and Kendall's tau-b of ratings with human scores, paired by position. Raises ValueError for
+    unequal lengths and for infinite numbers."""
     if len(ratings) != len(human):
         raise ValueError(f"{len(ratings)} ratings against {len(human)} human scores; expected equal lengths")
     pairs = [(a, b) for a, b in zip(ratings, human, strict=True) if a is not None and b is not None]
@@ -57,8 +58,8 @@ def correlations(ratings: Sequence[float | None], human: Sequence[float | None])
 
 
 def concordance(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Lin's concordance (1989), at most 1: agreement in value, not only in order. None without pairs, or if all numbers are
-    equal. Raises ValueError for unequal lengths."""
+    """Return Lin's concordance (1989), which is at most 1. It measures agreement in value, not only in order. None without
+    pairs, or if all numbers are equal. Raises ValueError for unequal lengths."""
     n = len(first)
     apart = [(a - b) ** 2 for a, b in zip(first, second, strict=True)]
     if not n:
@@ -72,8 +73,8 @@ def concordance(first: Sequence[float], second: Sequence[float]) -> float | None
 def mean_within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> tuple[Correlations, int]:
-    """(Mean of the correlations within each group, number of groups), like the averages over documents of SummEval and G-Eval. A
-    group needs two pairs and no constant side."""
+    """Return (mean of the correlations within each group, number of groups), like the averages over documents of SummEval and
+    G-Eval. A group counts if it has two pairs and neither side is constant."""
     found = list(_within(ratings, human, groups).values())
     if not found:
         return Correlations(None, None, None, "no document has two summaries whose ratings and whose scores differ"), 0
@@ -84,7 +85,7 @@ def mean_within(
 def _within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> Mapping[Hashable, Correlations]:
-    """Group -> the correlations within it, for the groups in `mean_within`."""
+    """Map each group that counts in `mean_within` to the correlations within it."""
     rows: dict[Hashable, list[int]] = {}
     for row, group in enumerate(groups):
         rows.setdefault(group, []).append(row)
@@ -93,7 +94,7 @@ def _within(
 
 
 def between_means(ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]) -> Correlations:
-    """The correlation of the groups' means over pairs with both numbers. Groups are systems, as in leaderboards."""
+    """Return the correlation of the groups' means over pairs with both numbers. Groups are systems, as in leaderboards."""
     sums: dict[Hashable, list[tuple[float, float]]] = {}
     for group, a, b in zip(groups, ratings, human, strict=True):
         if a is not None and b is not None:
@@ -105,16 +106,16 @@ def between_means(ratings: Sequence[float | None], human: Sequence[float | None]
 
 
 class Bootstrap:
-    """Bootstrap of the correlations of ratings with one set of human scores. `weights`, of shape (resamples, pairs): how often
-    each pair occurs in each resample. All ratings share the resamples, so that differences are paired."""
+    """Bootstrap of the correlations of ratings with one set of human scores. `weights`, of shape (resamples, pairs): how
+    often each pair occurs in each resample. All ratings share the resamples, so that differences are paired."""
 
     def __init__(self, human: Sequence[float], weights: NDArray[np.float64], n_clusters: int) -> None:
         self._human, self._weights, self.n_clusters = np.asarray(human, dtype=np.float64), weights, n_clusters
 
     @classmethod
     def over(cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, samples: int = SAMPLES) -> Bootstrap:
-        """Draw clusters with replacement, each with all of its pairs. `clusters`: the cluster of each pair. The draws depend only
-        on `seed` and the clusters' names."""
+        """Draw clusters with replacement, each with all of its pairs. `clusters`: the cluster of each pair. The draws depend
+        only on `seed` and the names of the clusters."""
         names, place = _places(clusters)
         drawn = generator(seed, names).multinomial(len(names), np.full(len(names), 1 / len(names)), size=samples)
         return cls(human, drawn[:, place].astype(np.float64), len(names))
@@ -123,7 +124,7 @@ class Bootstrap:
     def halves(
         cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, splits: int = 200
     ) -> tuple[Bootstrap, Bootstrap]:
-        """Split the clusters into random halves, `splits` times: one half for choosing, the other for measuring."""
+        """Split the clusters into random halves, `splits` times: one half for choosing, the other half for measuring."""
         names, place = _places(clusters)
         draw = generator(seed, ["halves", *names])
         first = np.zeros((splits, len(names)))
@@ -133,14 +134,14 @@ class Bootstrap:
         return cls(human, chosen, len(names)), cls(human, 1 - chosen, len(names))
 
     def of(self, ratings: Sequence[float | None]) -> Mapping[str, NDArray[np.float64]]:
-        """Coefficient -> its value in each resample; NaN if it is undefined in a resample."""
+        """Map each coefficient to its value in each resample, which is NaN if undefined there."""
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         there = np.isfinite(given)
         x, y, weights = given[there], self._human[there], self._weights[:, there]
         return _coefficients(x, y, weights)
 
     def within(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
-        """Like `of`, for `mean_within`. Each group must be inside one cluster."""
+        """Return the same as `of`, but for `mean_within`. Each group must be inside one cluster."""
         found = _within(ratings, self._human.tolist(), groups)
         first = [next(row for row, other in enumerate(groups) if other == group) for group in found]
         weights = self._weights[:, first]
@@ -162,8 +163,8 @@ class Bootstrap:
         return {name: np.where(enough, values, np.nan) for name, values in _coefficients(x, y, there).items()}
 
     def interval(self, values: NDArray[np.float64]) -> tuple[float, float] | None:
-        """The 95 % interval of resampled values (percentiles); None for fewer than FEWEST_UNITS clusters, if most resamples are
-        undefined, or if all are equal, which does not show the spread."""
+        """Return the 95 % interval of resampled values (percentiles). None for fewer than FEWEST_UNITS clusters, if most
+        resamples are undefined, or if all values are equal, which does not show the spread."""
         kept = values[np.isfinite(values)]
         if self.n_clusters < FEWEST_UNITS or 2 * len(kept) < len(values) or np.ptp(kept) < _ALIKE:
             return None
@@ -172,14 +173,14 @@ class Bootstrap:
 
 
 def _places(clusters: Sequence[str]) -> tuple[list[str], list[int]]:
-    """(sorted names of the clusters, index of each pair's cluster among them)."""
+    """Return (sorted names of the clusters, index of each pair's cluster among them)."""
     names = sorted(set(clusters))
     place = {name: number for number, name in enumerate(names)}
     return names, [place[name] for name in clusters]
 
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weighted Pearson correlation of each resample. `x`, `y`: shape (pairs,) or (resamples, pairs)."""
+    """Return the weighted Pearson correlation of each resample. `x`, `y`: shape (pairs,) or (resamples, pairs)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         total = weights.sum(axis=1, keepdims=True)
         dx = x - (weights * x).sum(axis=1, keepdims=True) / total
@@ -194,14 +195,14 @@ def _pearson(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np
 def _coefficients(
     x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> Mapping[str, NDArray[np.float64]]:
-    """Coefficient -> its value in each resample."""
+    """Map each coefficient to its value in each resample."""
     spearman = _pearson(_ranks(x, weights), _ranks(y, weights), weights)
     return {"pearson": _pearson(x, y, weights), "spearman": spearman, "kendall": _kendall(x, y, weights)}
 
 
 def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average ranks in each resample, in which each pair occurs `weights` times. `values`: shape (pairs,) or (resamples,
-    pairs)."""
+    """Return average ranks in each resample, in which each pair occurs `weights` times. `values`: shape (pairs,) or
+    (resamples, pairs)."""
     below, equal = values[..., :, None] < values[..., None, :], values[..., :, None] == values[..., None, :]
     if values.ndim == 1:
         ranks: NDArray[np.float64] = weights @ below + (weights @ equal + 1) / 2

@@ -1,8 +1,8 @@
 """Coverage, citation precision, recall and F1, and joint of each judged insight (section 4.1).
 
-`figures` is their only definition, for one insight and for a million, whose components polars counts (`score_columns`).
-`score_summary` handles unusual judgments (an unknown label, a bullet that does not exist), and `extract_citations` handles
-citations in any other form than a bracket of digits, commas and spaces.
+`figures` is their only definition. It takes the counts of one insight, or arrays with those of a million insights, which
+`score_columns` computes with polars. `score_summary` handles unusual judgments (an unknown label, a bullet that does not
+exist). `extract_citations` handles citations in any form other than a bracket of digits, commas and spaces.
 """
 
 import functools
@@ -20,10 +20,11 @@ _FALLBACK = -1
 
 
 def figures(coverage: Any, right: Any, cited: Any, gold: Any) -> dict[str, Any]:
-    """Column of `scores` -> figure of a judged insight (section 4.1), or of many if all arguments are numpy arrays.
+    """Map each column of `scores` to the figure of a judged insight (section 4.1), or of many insights if all arguments are
+    numpy arrays.
 
-    `cited`: number of documents that the bullet cites; `gold`: that contain the insight; `right`: in both. Precision is 0 without
-    citations, recall without gold documents.
+    Numbers of documents: `cited` are those that the bullet cites, `gold` those that contain the insight, `right` those in both.
+    Precision is 0 without citations, recall is 0 without gold documents.
     """
     precision = right / (cited + (cited == 0))
     recall = right / (gold + (gold == 0))
@@ -39,14 +40,14 @@ def figures(coverage: Any, right: Any, cited: Any, gold: Any) -> dict[str, Any]:
 
 VALUES = tuple(figures(0, 0, 0, 0))
 CITATION_VALUES = tuple(name for name in VALUES if name.startswith("citation"))
-"""Figures of covered insights only; null for others."""
+"""Figures of covered insights only. They are null for other insights."""
 
 
 def score_summary(
     judgments: Sequence[Judgment], bullets: Sequence[str], gold: Gold, compat: Compat = "default"
 ) -> list[Score | Failure]:
-    """One row per judgment of one summary, in order. `gold`: the gold documents of the haystack's insights. By default a judge's
-    second judgment of an insight is a Failure; the released script counts both."""
+    """Return one row per judgment of one summary, in order. `gold`: the gold documents of the haystack's insights. By default
+    a judge's second judgment of an insight is a Failure; the released script counts both."""
     rows: list[Score | Failure] = []
     seen: set[tuple[str, str]] = set()
     for judgment in judgments:
@@ -64,7 +65,8 @@ def score_summary(
 def score_judgment(
     judgment: Judgment, bullets: Sequence[str], gold: frozenset[int] | None, compat: Compat = "default"
 ) -> Score | Failure:
-    """Coverage, citation scores and joint of one insight in one summary (section 4.1); without `gold` its coverage alone.
+    """Return coverage, citation scores and joint of one insight in one summary (section 4.1); without `gold`, only its
+    coverage.
 
     By default a judgment is a Failure if its label is unknown, or if the insight is covered but the bullet id is not a number
     from 1 to the number of bullets. `release` follows the released script: an unknown label counts 0, and the bullet id is
@@ -99,10 +101,10 @@ def score_judgment(
 
 @functools.lru_cache(maxsize=1024)
 def bullet_index(bullet_id: str, compat: Compat) -> int | None:
-    """Index of the bullet that a judge names, from 0, or negative as in a Python list; None if the id is unusable."""
+    """Return the index of the bullet that a judge names: from 0, or negative as in a Python list. None if the id is unusable."""
     if compat == "release":
         return _released_index(bullet_id)
-    # The JSON must be an integer, or a string of digits, of at least 1.
+    # The JSON must be an integer of at least 1, written as a number or as a string of digits.
     value = _json(bullet_id)
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) <= _SHOWN:
         value = int(value)
@@ -125,9 +127,12 @@ def _failure(judgment: Judgment, error: str, message: str) -> Failure:
 
 
 def _released_index(bullet_id: str) -> int | None:
-    """Index of the bullet as the released script computes it: int(id) - 1, where int(id) is -1 if Python cannot convert it: "NA",
-    a list or null selects the second to last bullet, 0 the last, 3.7 the third. None without an id: the script raises a
-    KeyError."""
+    """Return the bullet's index as the released script computes it: int(id) - 1, where int(id) is -1 if Python cannot convert
+    the id.
+
+    Thus "NA", a list or null selects the second to last bullet, 0 the last one, 3.7 the third. None without an id, for which
+    the script raises a KeyError.
+    """
     if not bullet_id:
         return None
     try:
@@ -144,7 +149,7 @@ def _json(text: str) -> Any:
 
 
 def _short(text: str) -> str:
-    """`text` as one line of ASCII, truncated."""
+    """Return `text` as one line of ASCII, truncated."""
     return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
@@ -155,13 +160,14 @@ _PLAIN_BRACKET = rf"\[{_NUMBER}(?:, ?{_NUMBER})*\]"
 def score_columns(
     summaries: pl.DataFrame, judgments: pl.DataFrame, gold: pl.DataFrame, compat: Compat = "default"
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """(The scores of the judgments, the rows of `summaries` that `score_summary` must score instead.)
+    """Return (the scores of the judgments, the rows of `summaries` that `score_summary` must score instead).
 
-    `summaries`: cell_id (unique), haystack_id, bullets. `judgments`: cell_id, judge, insight_id, coverage, bullet_id, grouped by
-    cell, in order. `gold`: haystack_id, insight_id, documents (distinct numbers; null: unknown), a row per insight. The scores
-    have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), and its `figures` (citation
-    figures are null if the insight is not covered; joint is also null if its documents are unknown). The scores leave out
-    summaries with an unusual judgment (the second result) and judgments of cells without a summary.
+    `summaries`: cell_id (unique), haystack_id, bullets. `judgments`: cell_id, judge, insight_id, coverage, bullet_id, grouped
+    by cell, in order. `gold`: haystack_id, insight_id, documents (distinct numbers; null: unknown), a row per insight.
+
+    The scores have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), and its `figures`.
+    Citation figures are null if the insight is not covered; joint is also null if the insight's documents are unknown. The
+    scores leave out summaries with an unusual judgment (the second result) and judgments of cells without a summary.
     """
     indices = {text: bullet_index(text, compat) for text in judgments["bullet_id"].unique().to_list()}
     coverage = pl.col("coverage").replace_strict(COVERAGE_VALUE, default=None, return_dtype=pl.Float64)
@@ -181,7 +187,7 @@ def score_columns(
         odd |= pl.col("coverage").is_null() | ~pl.struct("summary", "judge", "insight_id").is_first_distinct()
     unusual = rows.filter(odd)["summary"].unique().sort()
     plain = rows.filter(~pl.col("summary").is_in(unusual.implode())).drop("bullets", "index")
-    # The numbers that each bullet cites: bullets with plain brackets at once, others one by one.
+    # The numbers that each bullet cites. Bullets with plain brackets are read together, others one by one.
     bullets = plain["bullet"]
     brackets = bullets.str.extract_all(_PLAIN_BRACKET)
     numbers = brackets.list.join(",").str.extract_all(_NUMBER).cast(pl.List(pl.Int64)).list.unique()

@@ -1,9 +1,9 @@
 """Nugget scores by the definitions of the TREC RAG track, in addition to plain coverage.
 
-Pradeep et al., "The Great Nugget Recall" (arXiv 2504.15068), and castorini/nuggetizer, `core/metrics.py`. A nugget counts 1 if
-the answer supports it and 0.5 if it partially supports it (the values of coverage); in a `_strict` score only full support
-counts. A query's score is the mean over its nuggets, weighted by importance (`records.NUGGET_WEIGHTS`), and 0 if no nugget has a
-weight. A system's score is the mean over its queries, unlike coverage, which is the mean over all insights.
+Sources: Pradeep et al., "The Great Nugget Recall" (arXiv 2504.15068), and castorini/nuggetizer, `core/metrics.py`. A nugget
+counts 1 if the answer supports it and 0.5 if it partially supports it (the values of coverage). In a `_strict` score only full
+support counts. A query's score is the mean over its nuggets, weighted by importance (`records.NUGGET_WEIGHTS`), and 0 if no
+nugget has a weight. A system's score is the mean over its queries, unlike coverage, which is the mean over all insights.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,18 @@ _QUERY = [*KEYS, *CLUSTER]
 
 
 def nugget_sums(judged: pl.DataFrame) -> pl.DataFrame:
-    """Number `n`, `coverage` and fully covered ones `strict` of the judged nuggets, summed by KEYS, CLUSTER and importance.
-    `judged`: a row per judged nugget, with KEYS, CLUSTER, importance and coverage. Sums of several parts can be added up."""
+    """Sum the judged nuggets by KEYS, CLUSTER and importance: their number `n`, their `coverage`, and the fully covered ones,
+    `strict`. `judged`: a row per judged nugget, with KEYS, CLUSTER, importance and coverage. Sums of several parts can be
+    added up."""
     full = (pl.col("coverage") == 1).sum().cast(pl.Float64).alias("strict")
     return judged.group_by(*_QUERY, "importance").agg(pl.len().cast(pl.Float64).alias("n"), pl.col("coverage").sum(), full)
 
 
 def nugget_scores_by_query(sums: Sequence[pl.DataFrame], expected: pl.DataFrame, nuggets: pl.DataFrame) -> pl.DataFrame:
-    """Columns KEYS, CLUSTER, NUGGET_SCORES, and for each score NAME_floor, with missing judgments as 0.
+    """Return columns KEYS, CLUSTER, NUGGET_SCORES, and for each score NAME_floor, in which missing judgments count 0.
 
-    `sums`: parts of `nugget_sums`. `expected`: KEYS, CLUSTER, n_expected. `nuggets`: CLUSTER, importance, a row per nugget.
-    A score is null if no nugget of the query was judged, or if no nugget of the haystack has a weight.
+    `sums`: parts of `nugget_sums`. `expected`: KEYS, CLUSTER, n_expected. `nuggets`: CLUSTER, importance, a row per nugget. A
+    score is null if no nugget of the query was judged, or if no nugget of the haystack has a weight.
     """
     counts = nuggets.group_by(*CLUSTER, "importance").agg(pl.len().alias("nuggets"))
     due = expected.join(counts, on=CLUSTER).with_columns(
@@ -57,7 +58,7 @@ def nugget_scores_by_query(sums: Sequence[pl.DataFrame], expected: pl.DataFrame,
 
 
 def with_nuggets(scores: Sequence[SystemScore], queries: pl.DataFrame) -> list[SystemScore]:
-    """The scores with their `nuggets`, and the intervals of `nuggets_NAME`. `queries`: the result of `nugget_scores_by_query`."""
+    """Add to each score its `nuggets`, and the intervals of `nuggets_NAME`. `queries`: the result of `nugget_scores_by_query`."""
     expected = dict(queries.group_by(KEYS, maintain_order=True))
     values = pl.col(NUGGET_SCORES).fill_null(0.0)
     counted = [pl.col(name).is_not_null().cast(pl.Float64).alias(f"n_{name}") for name in NUGGET_SCORES]

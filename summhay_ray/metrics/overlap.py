@@ -1,10 +1,10 @@
-"""Overlap with reference texts: ROUGE and BERTScore. With several references the best score counts.
+"""Overlap with reference texts: ROUGE and BERTScore. With several references, the best score counts.
 
-ROUGE-1, -2, -L and -Lsum (Lin, 2004) have the results of `rouge_score` with Porter's stems, separately for each type (ODSum,
-section 3.4; SQuALITY's multi-rouge). The longest common subsequence, which takes nearly all of the library's time, is computed
+ROUGE-1, -2, -L and -Lsum (Lin, 2004) give the results of `rouge_score` with Porter's stems, separately for each type (ODSum,
+section 3.4; SQuALITY's multi-rouge). The longest common subsequence takes nearly all of the library's time, so it is computed
 here; every figure equals the library's to the bit.
 
-BERTScore (Zhang et al., 2020; ODSum, section 5.2) is computed as by `bert_score`: no idf, no rescaling. It needs an extra. For a
+BERTScore (Zhang et al., 2020; ODSum, section 5.2) is computed by `bert_score`: no idf, no rescaling. It needs an extra. For a
 folder, or a model unknown to `bert_score`, the layer with the vectors to compare must be given.
 """
 
@@ -26,9 +26,12 @@ _TEXTS_KEPT = 256
 def rouge(
     prediction: str, references: Sequence[str], over: Literal["best", "mean"] = "best", script: Script = "auto"
 ) -> Mapping[str, float]:
-    """F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without words scores 0. `over`: the best or the mean
-    over references. `script`: with `latin`, words consist of ASCII letters, as in rouge_score; with `auto`, ICU finds the words
-    of other scripts. Raises ValueError without a reference."""
+    """Return the F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without words scores 0. Raises ValueError
+    without a reference.
+
+    `over`: the best or the mean over references. `script`: with `latin`, words consist of ASCII letters, as in rouge_score;
+    with `auto`, ICU finds the words of other scripts.
+    """
     if isinstance(references, str) or not references:
         raise ValueError("rouge needs a sequence of at least one reference")
     latin = script == "latin" or is_latin(prediction, *references)
@@ -41,7 +44,7 @@ def _scores(prediction: str, reference: str, latin: bool) -> dict[str, float]:
     scored = _scorer(latin, "rouge1", "rouge2").score(reference, prediction)
     found = {kind: float(score.fmeasure) for kind, score in scored.items()}
     found["rougeL"] = _longest(prediction, reference, latin)
-    # For texts of one line ROUGE-Lsum equals ROUGE-L.
+    # For texts of one line, ROUGE-Lsum equals ROUGE-L.
     lines = [sum(1 for line in text.split("\n") if line) for text in (prediction, reference)]
     several = _scorer(latin, "rougeLsum").score(reference, prediction) if max(lines) > 1 else {}
     found["rougeLsum"] = float(several["rougeLsum"].fmeasure) if several else found["rougeL"]
@@ -59,7 +62,7 @@ def _longest(prediction: str, reference: str, latin: bool) -> float:
 
 
 def common_length(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest common subsequence, bit-parallel (Hyyro, 2004)."""
+    """Return the length of the longest common subsequence, computed bit-parallel (Hyyro, 2004)."""
     places: dict[str, int] = defaultdict(int)
     for place, token in enumerate(one):
         places[token] |= 1 << place
@@ -85,8 +88,7 @@ def _words(latin: bool) -> _Words:
 
 
 class _Words:
-    """rouge_score's tokenizer with a cache by word, since stemming dominates its time. Without `latin`, it gets the words that
-    ICU finds."""
+    """rouge_score's tokenizer with a cache by word, since stemming dominates its time. Without `latin`, ICU finds the words."""
 
     def __init__(self, latin: bool) -> None:
         whole_nltk()
@@ -105,7 +107,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def bertscore(prediction: str, references: Sequence[str], model: str, layer: int | None = None) -> float:
-    """F1 against the best reference. Thread-safe: one call computes at a time. Raises ValueError without a reference."""
+    """Return F1 against the best reference. Thread-safe: one call computes at a time. Raises ValueError without a reference."""
     if isinstance(references, str) or not references:
         raise ValueError("bertscore needs a sequence of at least one reference")
     with _ONE_AT_A_TIME:
@@ -114,12 +116,12 @@ def bertscore(prediction: str, references: Sequence[str], model: str, layer: int
 
 
 def check_bertscore(model: str, layer: int | None = None) -> None:
-    """Load the model, so that errors are reported before any call. Raises ValueError, in one line."""
+    """Load the model, so that errors are reported before any call. Raises ValueError, with a message of one line."""
     try:
         bertscore("a word", ["a word"], model, layer)
     except KeyError:
         raise ValueError(f"bertscore: the best layer of {model!r} is not known; write layer: N") from None
-    # bert_score asserts its layers; transformers raises OSError or ValueError for an invalid model, RuntimeError for weights.
+    # bert_score asserts its layers. transformers raises OSError or ValueError for an invalid model, RuntimeError for its weights.
     except (AssertionError, OSError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         why = " ".join(str(error).split())[:200]
         raise ValueError(f"bertscore: {model!r} cannot be used ({type(error).__name__}: {why})") from error

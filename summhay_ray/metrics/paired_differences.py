@@ -1,7 +1,7 @@
 """Differences of systems on the same queries, with tests and intervals at a family-wise error rate.
 
-Each pair of systems has a paired t statistic of its queries' differences. Holm's correction (1979) of the pairs' p-values decides
-which pairs differ: in 95 % of tables no pair is wrongly reported to differ, for any dependence between pairs.
+Each pair of systems has a paired t statistic of the differences on its queries. Holm's correction (1979) of the pairs' p-values
+decides which pairs differ: in 95 % of tables no pair is wrongly reported to differ, for any dependence between pairs.
 
 `over="queries"`: queries vary within their haystacks; results hold for further queries of these haystacks. `over="haystacks"`:
 whole haystacks vary, with the variance and degrees of freedom of Bell and McCaffrey (2002); results hold for other haystacks.
@@ -27,16 +27,17 @@ Places = NDArray[np.intp]
 
 LEVEL, POWER = 0.05, 0.8
 LITTLE, INCOMPLETE = 0.02, 0.1
-"""Shares of its answers or judgments that a system may lack. Up to LITTLE, its pairs are compared on the existing values; above
-it, also with the missing values at their worst. Above INCOMPLETE, it is not ranked, and its pairs are a separate family."""
+"""Limits for the share of answers or judgments that a system lacks. Up to LITTLE, its pairs are compared on the existing
+values. Above LITTLE, they are also compared with the missing values at their worst. Above INCOMPLETE, the system is not
+ranked, and its pairs are a separate family."""
 MOST_QUERIES = 10_000_000
-"""`queries_needed` is null from this number on: such a difference is too small to detect."""
+"""From this number on, `queries_needed` is null: such a difference is too small to detect."""
 _TIE = 1e-9
 _CELLS = 4_000_000
 """Approximate number of values in memory at a time."""
 
 Over = Literal["queries", "haystacks"]
-"""The population that the results generalize to: further queries of the given haystacks, or other haystacks."""
+"""The population to which the results generalize: further queries of the given haystacks, or other haystacks."""
 
 
 @dataclass(frozen=True)
@@ -44,29 +45,29 @@ class Observed:
     """The scores of systems by query: arrays (queries, systems), NaN where no score is expected."""
 
     values: Floats
-    """The scores; NaN also where an expected score is missing."""
+    """The scores. An expected score that is missing is NaN, too."""
     least: Floats
-    """The scores with missing values at the worst possible score; equal to `values` where none is missing."""
+    """The scores, with the worst possible score for missing values. Equal to `values` if none is missing."""
     most: Floats
-    """The scores with missing values at the best possible score."""
+    """The scores, with the best possible score for missing values."""
     missing: Floats
-    """(systems): the share of expected values that each lacks."""
+    """(systems): the share of its expected values that each system lacks."""
 
     @classmethod
     def whole(cls, values: Floats) -> Observed:
-        """Scores without missing values: a NaN means that no score was expected."""
+        """Return scores without missing values: a NaN means that no score was expected."""
         return cls(values, values, values, np.zeros(values.shape[1]))
 
     @property
     def incomplete(self) -> NDArray[np.bool_]:
-        """(systems): whether each lacks more than INCOMPLETE."""
+        """(systems): whether each system lacks more than INCOMPLETE."""
         flags: NDArray[np.bool_] = self.missing > INCOMPLETE + _TIE
         return flags
 
 
 class Paired:
-    """Queries on which systems are compared. `haystacks`: the haystack of each query. `over`: by default `haystacks`, if there
-    are FEWEST_UNITS or more."""
+    """Queries on which systems are compared. `haystacks`: the haystack of each query. `over`: by default `haystacks` if there
+    are at least FEWEST_UNITS of them, else `queries`."""
 
     def __init__(self, haystacks: Sequence[str], over: Over | None = None) -> None:
         n = len(set(haystacks))
@@ -77,10 +78,10 @@ class Paired:
     def differences(
         self, observed: Observed, pairs: Sequence[tuple[int, int]], extra: Floats | None = None, most: float = math.inf
     ) -> pl.DataFrame:
-        """The comparison of all pairs, one row per pair: A's figure minus B's on the queries that both answered, as fractions.
+        """Compare all pairs. Returns one row per pair: A's figure minus B's on the queries that both answered, as fractions.
 
-        `pairs`: columns of A and B. `extra`: standard errors that do not come from the queries, one per pair. `most`: the largest
-        possible difference.
+        `pairs`: columns of A and B. `extra`: standard errors that do not come from the queries, one per pair. `most`: the
+        largest possible difference.
 
         - `n_queries`, `n_haystacks`, `over`: the data of the comparison. All other columns are null without a common query.
         - `a`, `b`, `difference`: means over these queries, with equal weights, and A's minus B's.
@@ -92,23 +93,23 @@ class Paired:
         - `se`, `freedom`: standard error and its degrees of freedom; over haystacks the error is never below the one over
           queries.
         - `p`: two-sided, for this pair alone, on the existing values.
-        - `p_adjusted`: Holm's, for `n_pairs`: all pairs of complete systems or, as another family, all pairs with an incomplete
-          one; with `worst_low`, for the largest p that missing values allow. 1 if p is null.
+        - `p_adjusted`: Holm's, for `n_pairs`: all pairs of complete systems or, as a separate family, all pairs with an
+          incomplete one. With `worst_low`, it is for the largest p that missing values allow. 1 if p is null.
         - `effect`: Cohen's d for paired values: mean of the differences per query, divided by their standard deviation.
         - `wins`, `ties`, `losses`: queries on which A is above B, equal to B, below B.
         - `detectable`: smallest true difference that these queries show with 80 % power, among as many pairs.
         - `queries_needed`: total number of queries that would show the observed difference with that power; null if it is too
           small.
 
-        Uncertainties are null with too few queries, and for systems that are equal on every query, since that does not prove a
-        zero width.
+        Uncertainties are null with too few queries. They are also null for systems that are equal on every query, since that
+        does not prove a zero width.
         """
         from scipy import special
 
         places, n = np.array(pairs).reshape(-1, 2), observed.values.shape[1]
         columns = self._fit(observed.values, places, extra)
         lacking = (observed.missing > LITTLE + _TIE)[places].any(axis=1)
-        # The cases: the observed values and, if a side lacks values, the missing ones at their worst for A, and for B.
+        # The cases are the observed values and, if a side lacks values, the missing ones at their worst for A, and for B.
         cases, bounds = [columns], np.hstack([observed.least, observed.most])
         for shift in ([0, n], [n, 0]) if lacking.any() else ():
             worst = self._fit(bounds, places + shift, extra)
@@ -144,7 +145,7 @@ class Paired:
         )
 
     def _fit(self, values: Floats, pairs: Places, extra: Floats | None) -> dict[str, Any]:
-        """Columns of `differences` for each pair alone, NaN where unknown."""
+        """Return the columns of `differences` for each pair alone, NaN where unknown."""
         from scipy import special
 
         step, ordered = max(1, _CELLS // max(1, len(values))), values[self._order]
@@ -152,14 +153,15 @@ class Paired:
             parts = [self._moments(*ordered[:, pairs[at : at + step].T].swapaxes(0, 1)) for at in range(0, len(pairs), step)]
             columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             se, size = columns["se"], np.abs(columns["difference"])
-            # If all differences are equal, add a query without a difference, so that the spread is not 0.
+            # If all differences are equal, add a query with difference 0, so that the spread is not 0.
             se = np.hypot(np.where(se <= _TIE, size / columns["n_queries"], se), 0.0 if extra is None else extra)
             columns["se"] = np.where(se > _TIE, se, np.nan)
             columns["p"] = 2 * special.stdtr(columns["freedom"], -size / columns["se"])
         return columns
 
     def _moments(self, a: Floats, b: Floats) -> dict[str, Any]:
-        """Means, differences and standard errors of pairs: (queries, pairs), in the order of strata and haystacks."""
+        """Return means, differences and standard errors of pairs. `a`, `b`: (queries, pairs), in the order of strata and
+        haystacks."""
         there = ~np.isnan(a - b)
         n, apart = there.sum(axis=0), np.where(there, a - b, 0.0)
         means = [np.where(there, side, 0.0).sum(axis=0) / n for side in (a, b)]
@@ -181,8 +183,8 @@ class Paired:
 
 
 def holm(p: Floats) -> tuple[Floats, Floats]:
-    """(Holm's adjusted p-values, the level of each test.) A p-value is below its level exactly if its adjusted value is below
-    LEVEL. All others get the level at which the smallest of them failed."""
+    """Return (Holm's adjusted p-values, the level of each test). A p-value is below its level if and only if its adjusted
+    value is below LEVEL. All p-values that are not below theirs get the same level, at which the smallest of them fails."""
     order, left = np.argsort(p, kind="stable"), np.arange(len(p), 0, -1)
     stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * left))
     adjusted, level = np.empty((2, len(p)))
@@ -192,7 +194,7 @@ def holm(p: Floats) -> tuple[Floats, Floats]:
 
 
 def _detectable(freedom: Floats, level: Floats) -> Floats:
-    """The difference that is detected with POWER, in standard errors."""
+    """Return the difference, in standard errors, that is detected with POWER."""
     from scipy import special
 
     reach: Floats = special.stdtrit(freedom, POWER) - special.stdtrit(freedom, level / 2)
@@ -200,7 +202,7 @@ def _detectable(freedom: Floats, level: Floats) -> Floats:
 
 
 def _needed(found: dict[str, Any], level: Floats) -> Floats:
-    """Total queries needed, assuming that further queries have the same spread; NaN if that is too many."""
+    """Return the total number of queries needed if further queries have the same spread. NaN if that is too many."""
     n, apart = np.maximum(1, found["n_queries"]), np.abs(found["difference"])
     low, high = np.ones(len(n)), np.full(len(n), float(MOST_QUERIES))
     while (high - low > 1).any():

@@ -1,4 +1,4 @@
-"""Position sensitivity (Table 3): how a model's score depends on where the relevant documents are."""
+"""Position sensitivity (Table 3): how a model's score depends on the position of the relevant documents."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ EXTREMES = ("top", "bottom")
 
 @dataclass(frozen=True, slots=True)
 class PositionSensitivity:
-    """One row of Table 3: joint scores in the full context by ordering, as fractions; None if there is no such score.
+    """One row of Table 3: joint scores in the full context by ordering, as fractions. A score that does not exist is None.
 
     `baseline`: `random`, else `given` (the haystack's own order, which Table 3 calls Random); empty without either.
     """
@@ -24,7 +24,7 @@ class PositionSensitivity:
     bottom: float | None
     sensitivity: float | None
     n: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """top, bottom, baseline -> (insights scored, insights expected), if there is such a system."""
+    """top, bottom, baseline -> (insights scored, insights expected), for each such system."""
 
     @property
     def n_scored(self) -> int:
@@ -36,9 +36,12 @@ class PositionSensitivity:
 
 
 def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensitivity]:
-    """One row per model and judge: the larger of |top - baseline| and |bottom - baseline| in joint (section 5.4); None if one of
-    the three is missing. Models without a sorted haystack (`full`, ordering top or bottom) have no row. Sorted by model; a
-    model's judges are in the order of `systems`."""
+    """Return one row per model and judge: the larger of |top - baseline| and |bottom - baseline| in joint (section 5.4), or
+    None if one of the three is missing.
+
+    Models without a sorted haystack (`full`, ordering top or bottom) have no row. Rows are sorted by model; a model's judges
+    are in the order of `systems`.
+    """
     found: dict[tuple[str, str], dict[str, SystemScore]] = {}
     for system in systems:
         if system.retriever == "full":

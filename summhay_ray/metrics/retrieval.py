@@ -1,8 +1,8 @@
-"""Scores rankings query by query. trec_eval computes all figures.
+"""Score rankings query by query. trec_eval computes all figures.
 
-Precision, recall and F1 depend on the set of retrieved documents: precision is the share of these that is relevant, even if fewer
-documents were retrieved than requested. nDCG, AP and MRR depend on the order, and are None for an unordered set. AP is divided by
-the number of relevant documents. Relevance is binary; only nDCG uses grades, if there are any.
+Precision, recall and F1 depend on the set of retrieved documents. Precision is the share of these that is relevant, even if
+fewer documents were retrieved than requested. nDCG, AP and MRR depend on the order, and are None for an unordered set. AP is
+divided by the number of relevant documents. Relevance is binary; only nDCG uses grades, if there are any.
 """
 
 import itertools
@@ -15,12 +15,12 @@ from typing import Annotated
 class RetrievalScore:
     """The scores of one ranking for one query."""
 
-    precision: Annotated[float, "share of the documents retrieved that are relevant; 0 where none is retrieved"]
+    precision: Annotated[float, "share of the retrieved documents that are relevant; 0 if none is retrieved"]
     recall: Annotated[float, "share of the relevant documents that are retrieved"]
-    f1: Annotated[float, "harmonic mean of the two, 0 where both are"]
-    ndcg: Annotated[float | None, "normalized discounted cumulative gain; null where the ranking has no order"]
-    ap: Annotated[float | None, "average precision, over all relevant documents; null where the ranking has no order"]
-    mrr: Annotated[float | None, "one over the rank of the first relevant document, 0 for none; null without an order"]
+    f1: Annotated[float, "harmonic mean of precision and recall; 0 if both are 0"]
+    ndcg: Annotated[float | None, "normalized discounted cumulative gain; null if the ranking has no order"]
+    ap: Annotated[float | None, "average precision, over all relevant documents; null if the ranking has no order"]
+    mrr: Annotated[float | None, "reciprocal rank of the first relevant document, 0 for none; null if the ranking has no order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +30,23 @@ class Ranking:
     documents: Sequence[str]
     """Best first."""
     relevant: Mapping[str, float]
-    """Document -> its relevance; documents above 0 are relevant."""
+    """Document -> its relevance. Documents above 0 are relevant."""
     cuts: Sequence[int | None]
-    """At a cut k only the first k documents count, and nDCG is relative to the best ranking of k documents; at None all count."""
+    """At a cut k only the first k documents count, and nDCG is relative to the best ranking of k documents. At None all count."""
 
 
 def retrieval_scores(
     rankings: Sequence[tuple[Sequence[str], Mapping[str, float]]], k: int | None = None, *, ordered: bool = True
 ) -> list[RetrievalScore]:
-    """One score for each (retrieved documents, best first; document -> relevance), in order, at cut `k`. Raises as
-    `scores_at_cuts`."""
+    """Return one score for each (retrieved documents, best first; document -> relevance), in order, at cut `k`. Raises the
+    errors of `scores_at_cuts`."""
     found = scores_at_cuts([Ranking(retrieved, relevant, (k,)) for retrieved, relevant in rankings], ordered=ordered)
     return [score for (score,) in found]
 
 
 def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list[list[RetrievalScore]]:
-    """The scores of each ranking at each of its cuts; 0 if no judged document is relevant, as in trec_eval. Raises ValueError for
-    a query without a judged document, a grade that is not whole, and a document that is ranked twice."""
+    """Return the scores of each ranking at each of its cuts; 0 if no judged document is relevant, as in trec_eval. Raises
+    ValueError for a query without a judged document, for a grade that is not whole, and for a document that is ranked twice."""
     import pytrec_eval
 
     gold: dict[str, dict[str, int]] = {}
@@ -66,14 +66,14 @@ def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list
         measures += ["map", "recip_rank", "ndcg", *at_depths]
     evaluator = pytrec_eval.RelevanceEvaluator(gold, measures)
     scores: list[list[RetrievalScore]] = [[] for _ in rankings]
-    # One cut per query in each pass: first every query's first cut, then the second cuts, and so on.
+    # Each pass takes one cut per query: first every query's first cut, then the second cuts, and so on.
     for turn in range(max((len(ranking.cuts) for ranking in rankings), default=0)):
         cut = {str(place): one.cuts[turn] for place, one in enumerate(rankings) if turn < len(one.cuts)}
         # Use scores that fall by one per rank: trec_eval would break ties by the documents' names.
         runs = {query: dict(zip(rankings[int(query)].documents[:k], itertools.count(0.0, -1.0))) for query, k in cut.items()}
         for query, found in evaluator.evaluate(runs).items():
             k = cut[query]
-            # trec_eval does not accept the cut 0, where all scores are 0.
+            # trec_eval does not accept the cut 0, for which all scores are 0.
             ndcg = "ndcg" if k is None else f"ndcg_cut_{max(k, 1)}"
             order = (found[ndcg], found["map"], found["recip_rank"]) if ordered else (None, None, None)
             scores[int(query)].append(RetrievalScore(found["set_P"], found["set_recall"], found["set_F"], *order))

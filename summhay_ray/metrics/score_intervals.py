@@ -1,4 +1,4 @@
-"""95 % intervals of means: one function for all tables, which is valid with few queries and at the ends of the scale.
+"""95 % intervals of means. All tables use one function, which is valid with few queries and at the ends of the scale.
 
 `paired_differences.py` has the intervals of differences, with the same standard errors.
 """
@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LEVEL_95 = 0.025
-"""The probability beyond either end of a 95 % interval."""
+"""The probability beyond each end of a 95 % interval."""
 QUANTILES_95 = (LEVEL_95, 1 - LEVEL_95)
 """The ends of a 95 % interval, as quantiles of resampled values."""
 SAMPLES = 2000
 Z_95 = 1.959963984540054
 """Half-width of a 95 % interval of a normal distribution, in standard errors."""
 FEWEST_UNITS = 6
-"""Minimum number of independent units (queries, documents, haystacks) for an interval; with fewer, no method reaches 95 %
+"""Minimum number of independent units (queries, documents, haystacks) for an interval. With fewer, no method reaches 95 %
 coverage."""
 TOO_FEW = "too few"
 Bounds = tuple[float, float]
 """The smallest and the largest possible score."""
 FRACTION: Bounds = (0.0, 1.0)
 _NO_SPREAD = 1e-9
-"""A standard error below this is rounding."""
+"""A standard error below this is due to rounding."""
 
 
 def generator(seed: int, names: Sequence[str] = ()) -> np.random.Generator:
-    """A random generator that depends only on the seed and `names`."""
+    """Return a random generator that depends only on the seed and `names`."""
     digest = hashlib.sha256(json.dumps([seed, *names]).encode("ascii")).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
@@ -53,15 +53,15 @@ class Means:
     """The ends of the 95 % interval: `low`, `high`."""
     high: Floats
     n: NDArray[np.int64]
-    """Units with a value."""
+    """Number of units with a value."""
 
     def interval(self, column: int = 0) -> tuple[float, float] | None:
-        """The 95 % interval of a column's mean; None if there is none."""
+        """Return the 95 % interval of a column's mean, or None if there is none."""
         low, high = float(self.low[column]), float(self.high[column])
         return None if math.isnan(low) or math.isnan(high) else (low, high)
 
     def reason(self, column: int = 0, unit: str = "independent values") -> str:
-        """Why a column's mean has no interval; empty if it has one or if there is no mean. `unit`: the word for units."""
+        """Explain why a column's mean has no interval. Empty if it has one or if there is no mean. `unit`: the word for units."""
         n = int(self.n[column])
         if self.interval(column) is not None or not n:
             return ""
@@ -71,20 +71,20 @@ class Means:
 def unit_means(
     sums: Floats, weights: Floats, strata: Sequence[Any] | NDArray[Any] | None = None, bounds: Bounds | None = FRACTION
 ) -> Means:
-    """The means of columns, `sums` over `weights`, and their 95 % intervals for further units.
+    """Return the means of columns, `sums` over `weights`, and their 95 % intervals for further units.
 
-    `sums`, `weights`: shape (units, columns), the sum and number of a unit's values; a unit with a weight of 0 has no value in
+    `sums`, `weights`: shape (units, columns), the sum and number of a unit's values. A unit with a weight of 0 has no value in
     that column. Units are independent: queries, documents, or haystacks. `strata`: the haystack of each query, if the result is
     for these haystacks only; units vary within them.
 
     The standard error is for clustered data. Within strata it is computed from the residuals of a ratio of sums, with (units -
-    strata) degrees of freedom; without strata, by Bell and McCaffrey (2002), who correct for units of unequal weight. The unit
-    farthest from the mean counts twice, since a few units seldom show the tail of a skewed distribution.
+    strata) degrees of freedom. Without strata, it is that of Bell and McCaffrey (2002), who correct for units of unequal
+    weight. The unit farthest from the mean counts twice, since a few units seldom show the tail of a skewed distribution.
 
-    Within `bounds` the interval is the beta distribution's at the effective number of units, as Korn and Graubard (1998) give it
-    for surveys: an ordinary t interval in the middle of the scale, and near its ends one that is skewed and stays within them.
-    If all units are equal, it is the interval for the same number of units at one end of the scale. Without bounds it is
-    Student's t interval. None with fewer than FEWEST_UNITS units. tools/mean_coverage.py measures how often the intervals hold.
+    Within `bounds` the interval comes from the beta distribution at the effective number of units (Korn and Graubard 1998, for
+    surveys). In the middle of the scale it is like a t interval; near the ends it is skewed and stays within the bounds. If all
+    units are equal, it is the interval for the same number of units at one end of the scale. Without bounds it is Student's t
+    interval. None with fewer than FEWEST_UNITS units. tools/mean_coverage.py measures how often the intervals hold.
     """
     from scipy import special
 
@@ -110,7 +110,7 @@ def unit_means(
 
 
 def bounded_interval(mean: float, se: float, n: int, freedom: float) -> tuple[float, float]:
-    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within 0 and 1."""
+    """Return the 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within 0 and 1."""
     from scipy import special
 
     reach = np.array([special.stdtrit(freedom, 1 - LEVEL_95)])
@@ -119,8 +119,8 @@ def bounded_interval(mean: float, se: float, n: int, freedom: float) -> tuple[fl
 
 
 def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """(Order of the queries, start of each stratum in that order, start of each haystack.) A stratum is a haystack; all haystacks
-    with a single query, which has no spread, form one."""
+    """Return (order of the queries, start of each stratum in that order, start of each haystack). A stratum is a haystack.
+    Haystacks with a single query have no spread, so all of them form one stratum."""
     _, haystack, counts = np.unique(np.asarray(haystacks), return_inverse=True, return_counts=True)
     stratum = np.where(counts[haystack] > 1, haystack, -1)
     order = np.lexsort((haystack, stratum))
@@ -129,7 +129,8 @@ def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp]
 
 
 def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Squared residuals within strata, whose sum is the variance of a column's total, and each column's degrees of freedom.
+    """Return squared residuals within strata, whose sum is the variance of a column's total, and each column's degrees of
+    freedom.
 
     `off`: shape (units, columns) in the order of `strata_of`, the difference of each unit from the mean; 0 if it is not `used`.
     """
@@ -140,10 +141,11 @@ def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]
 
 
 def between_clusters(off: Floats, weights: Floats, total: Floats) -> tuple[Floats, Floats]:
-    """Like `within_strata`, between units of unequal weight: the variance and degrees of freedom of Bell and McCaffrey (2002)."""
+    """Return the same as `within_strata`, but between units of unequal weight: the variance and degrees of freedom of Bell
+    and McCaffrey (2002)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         rest = 1 - weights / total
-        # The squared trace of a matrix divided by the sum of its squared elements. Its diagonal is `weights`; other elements are
+        # The squared trace of a matrix over the sum of its squared elements. Its diagonal is `weights`; its other elements are
         # -(weight / sqrt(rest) of the row) * (the same of the column) / `total`.
         scaled = weights**2 / rest
         others = (scaled.sum(axis=0) ** 2 - (scaled**2).sum(axis=0)) / total**2
@@ -152,7 +154,7 @@ def between_clusters(off: Floats, weights: Floats, total: Floats) -> tuple[Float
 
 
 def _beta(mean: Floats, se: Floats, n: Floats, reach: Floats, bounds: Bounds) -> tuple[Floats, Floats]:
-    """The ends of the interval within bounds. `n`: units, NaN for none; `reach`: the t quantile."""
+    """Return the ends of the interval within bounds. `n`: number of units, NaN for none. `reach`: the t quantile."""
     from scipy import special
 
     low, width = bounds[0], bounds[1] - bounds[0]
@@ -178,15 +180,15 @@ def mean_interval(
     item: str = "",
     bounds: Bounds | None = None,
 ) -> pl.DataFrame:
-    """The mean of a column for each group, and the 95 % interval of that mean.
+    """Return the mean of a column for each group, and the 95 % interval of that mean.
 
     Columns of the result, which is sorted by group: `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval;
     else null), and `n`, the number of rows with a value. `expected` (rows with the columns of `by`) adds `n_expected`,
     VALUE_floor (the mean with every missing row as 0), and groups without any value.
 
     For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the least and the
-    greatest possible value; if None, 0 and 1 if all values lie within these, else no bounds. Rows with the same value in the
-    column `cluster` (without it, `item`) are one unit.
+    greatest possible value. If None, bounds are 0 and 1 if all values are within these; otherwise there are none. Rows with the
+    same value in the column `cluster` (without it, `item`) are one unit.
     """
     names = [by] if isinstance(by, str) else list(by)
     is_share = frame.schema[value] == pl.Boolean
@@ -227,6 +229,6 @@ def mean_interval(
 
 
 def floor_of(value: str) -> pl.Expr:
-    """The mean `value` with every missing row as 0, from the columns `n` and `n_expected`; null if nothing is expected."""
+    """Return the mean `value` with every missing row as 0, from the columns `n` and `n_expected`; null if nothing is expected."""
     expected = pl.max_horizontal("n", "n_expected")
     return pl.when(expected > 0).then(pl.col(value).fill_null(0.0) * pl.col("n") / expected)

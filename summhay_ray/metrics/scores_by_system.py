@@ -21,7 +21,7 @@ KEYS = ("system", "retriever", "ordering", "model", "judge")
 ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
 Weighting = Literal["insights", "queries"]
-"""The unit of equal weight in a mean: insights, as in the release, or queries, as in rankings and comparisons of systems."""
+"""What has equal weight in a mean: insights, as in the release, or queries, as in rankings and comparisons of systems."""
 WEIGHTINGS: Mapping[Weighting, str] = {"insights": "insights weigh the same", "queries": "queries weigh the same"}
 
 _COUNT_OF = {name: "covered" if name in CITATION_VALUES else "graded" if name == "joint" else "scored" for name in VALUES}
@@ -38,19 +38,19 @@ FIGURES = {
     "citation" if name == "citation_f1" else name: (len(_COUNTS) + place, _COUNTS.index(_COUNT_OF[name]))
     for place, name in enumerate(VALUES)
 }
-"""Figure of a system -> columns of its numerator and its denominator among the clusters' sums."""
+"""Figure of a system -> columns of its numerator and its denominator in the sums by cluster."""
 
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
-    """Words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
+    """Return words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
     bullets = pl.Series(summaries, dtype=pl.List(pl.String))
     words = bullets.list.eval(pl.element().str.count_matches(_WORD)).list.sum()
     return words.cast(pl.Int64) / bullets.list.len().cast(pl.Int64).replace(0, None)
 
 
 BULLET_FIGURES: Mapping[str, Callable[[pl.Series], pl.Series]] = {"words_per_bullet": words_per_bullet}
-"""Field of `SystemScore` -> its value for one summary, from its bullets (null: does not count). The field is the mean over the
-summaries of answerable queries."""
+"""Field of `SystemScore` -> function from a summary's bullets to its value (null: does not count). The field is the mean over
+the summaries of answerable queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class TakenOff:
 
 
 def of_column(column: str) -> tuple[str, str]:
-    """(retriever, ordering) of a column. Only the whole haystack has orderings; any other name may contain a space."""
+    """Return (retriever, ordering) of a column. Only the whole haystack has orderings; any other name may contain a space."""
     retriever, _, ordering = column.rpartition(" ")
     return (retriever, ordering) if retriever in _WHOLE else (column, "given")
 
 
 def column_place(column: str) -> tuple[int, str]:
-    """The sort key of a column: baselines first, then by name; oracle and the whole haystack last."""
+    """Return the sort key of a column: baselines come first, then columns by name; oracle and the whole haystack come last."""
     retriever = of_column(column)[0]
     if retriever in _FIRST:
         return _FIRST.index(retriever) - len(_FIRST), column
@@ -79,21 +79,21 @@ def column_place(column: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A mean corrected by people's labels: the estimated mean if people had labelled all items."""
+    """A mean corrected by people's labels: an estimate of the mean if people had labelled all items."""
 
     value: float
     low: float
-    """The ends of its 95 % interval for the items at hand: `low`, `high`."""
+    """The ends of the 95 % interval for these items: `low`, `high`."""
     high: float
     weight: float
-    """Weight of the judge's scores: 1 is plain prediction-powered inference, 0 is the mean of the labels alone."""
+    """Weight of the judge's scores. 1 is plain prediction-powered inference, 0 is the mean of the labels alone."""
     n: int
     """Number of labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByLabels:
-    """A system's figures corrected by `n` labels of its own judgments by people."""
+    """A system's figures, corrected by people's labels of `n` of its own judgments."""
 
     n: int
     coverage: Corrected | None
@@ -102,10 +102,10 @@ class ByLabels:
 
 @dataclass(frozen=True, slots=True)
 class SystemScore:
-    """The scores of one system by one judge, as fractions; None if nothing was scored or, for citations, nothing was covered.
-    Citation figures and joint use only insights with gold documents.
+    """The scores of one system by one judge, as fractions. A figure is None if nothing was scored or, for citations, nothing
+    was covered. Citation figures and joint use only insights with gold documents.
 
-    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci`: figure ->
+    `n_scored` of `n_expected` insights were scored; `n_covered` of those are covered and have gold documents. `ci`: figure ->
     its 95 % interval. Corrected figures are None if the judge's bias against people is unknown (`metrics.corrections`).
     """
 
@@ -123,7 +123,7 @@ class SystemScore:
     n_scored: int
     n_covered: int
     words_per_bullet: float | None
-    """Mean words in a bullet."""
+    """Mean number of words in a bullet."""
     ci: dict[str, tuple[float, float]] = field(default_factory=dict)
     coverage_corrected: float | None = None
     joint_corrected: float | None = None
@@ -137,18 +137,18 @@ class SystemScore:
     """Number of queries with a scored insight."""
     ci_reasons: Mapping[str, str] = field(default_factory=dict)
     """Figure without an interval -> the reason."""
-    # The results of `floor` that depend on the queries. This is not in the JSON document.
+    # The results of `floor` that depend on the queries. They are not in the JSON document.
     floors: Mapping[str, float | None] = field(default_factory=dict)
     nuggets: Mapping[str, float | None] | None = None
     """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
     invented: float | None = None
-    """Share of answers that make a claim, among answers to queries that no document answers; `n_absent` of `n_absent_expected`
-    such answers are judged. They are part of no other figure."""
+    """Share of answers that make a claim, among answers to queries that no document answers. `n_absent` of
+    `n_absent_expected` such answers are judged. They count in no other figure."""
     n_absent: int = 0
     n_absent_expected: int = 0
     unsupported_bullets: float | None = None
-    """Share of bullets that no document supports and that cover no insight, among the `n_bullets` bullets that a support run has
-    judged; None without a support run."""
+    """Share of bullets that no document supports and that cover no insight, among the `n_bullets` bullets that a support run
+    has judged. None without a support run."""
     n_bullets: int = 0
 
     @property
@@ -157,7 +157,7 @@ class SystemScore:
 
     @property
     def column(self) -> str:
-        """The column of its figures in tables: its way of choosing and ordering documents."""
+        """The column with the system's figures in tables: its way of choosing and ordering documents."""
         return column_of(self.retriever, self.ordering)
 
     @property
@@ -166,12 +166,12 @@ class SystemScore:
 
     @property
     def incomplete(self) -> bool:
-        """Whether it lacks too many answers to be ranked, or to be the best."""
+        """Whether the system lacks too many answers to be ranked, or to be the best."""
         return self.missing > INCOMPLETE
 
     def floor(self, figure: str) -> float | None:
-        """A figure with every missing insight as 0 (for citations: as covered, without a correct citation); None if no insight is
-        expected. A corrected figure falls in proportion to the raw one."""
+        """Return a figure with every missing insight as 0 (for citations: as covered, without a correct citation). None if no
+        insight is expected. A corrected figure is reduced in proportion to the raw one."""
         value = getattr(self, figure)
         if (raw := figure.removesuffix("_corrected").removesuffix("_labelled")) != figure:
             least, of = self.floor(raw), getattr(self, raw)
@@ -186,7 +186,8 @@ class SystemScore:
         return (value or 0.0) * n / due if due else None
 
     def to_json(self) -> dict[str, Any]:
-        """Field -> value, as JSON, with FIGURE_floor and `missing`. `dataclasses.asdict` takes seven times as long."""
+        """Map each field to its value, as JSON, with FIGURE_floor and `missing`. `dataclasses.asdict` takes seven times as
+        long."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "floors"}
         floors = {f"{name}_floor": self.floor(name) for name in FIGURES}
         said = {name: None if (one := fields[name]) is None else asdict(one) for name in ("bias", "labels")}
@@ -204,22 +205,22 @@ class SystemScore:
 
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
-    """Counts and exact sums of scored insights by KEYS and CLUSTER. `insights`: one row per scored insight, with KEYS, CLUSTER
-    and VALUES (citation columns are null if it is not covered)."""
+    """Return counts and exact sums of scored insights by KEYS and CLUSTER. `insights`: one row per scored insight, with KEYS,
+    CLUSTER and VALUES (citation columns are null if it is not covered)."""
     counts = [pl.len().cast(pl.Int64).alias("scored")]
     counts += [pl.col(name).count().cast(pl.Int64).alias(of) for name, of in (("citation_f1", "covered"), ("joint", "graded"))]
     sums = [(pl.col(name).cast(pl.Float64) * _UNIT).round().cast(pl.Int128).sum() for name in VALUES]
     return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *sums)
 
 
-def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def add_sums(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Combine frames of `insight_sums`. The result does not depend on how the insights were divided."""
     return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col(*_COUNTS, *VALUES).sum()).sort(*KEYS, *CLUSTER)
 
 
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
-    """Columns KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), and the numbers
-    of scored (`n`), covered (`covered`) and graded (`graded`, with known gold documents) insights."""
+    """Return KEYS and CLUSTER; the means of VALUES over the scored insights (citation: over the covered ones); and the
+    numbers of insights: scored (`n`), covered (`covered`), and with known gold documents (`graded`)."""
     means = [(pl.col(name).cast(pl.Float64) / _UNIT / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
     return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"), "covered", "graded")
 
@@ -227,14 +228,15 @@ def query_means(sums: pl.DataFrame) -> pl.DataFrame:
 def system_scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, weighting: Weighting = "insights"
 ) -> list[SystemScore]:
-    """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge. The order
-    of rows does not affect them, to the last bit.
+    """Return the scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge.
+    The order of rows does not affect them, to the last bit.
 
     `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected. `bullets`: KEYS without judge, and
-    BULLET_FIGURES, one row per summary. Weighted by insights, coverage and joint are the release's means over all scored
-    insights, and citation figures are means over the covered ones (section 4.1). Weighted by queries, all are means of the
-    queries' means. Intervals (`unit_means`) are for further queries of these haystacks or, with FEWEST_UNITS haystacks, for
-    further haystacks.
+    BULLET_FIGURES, one row per summary.
+
+    Weighted by insights, coverage and joint are the release's means over all scored insights, and citation figures are means
+    over the covered ones (section 4.1). Weighted by queries, all are means of the queries' means. Intervals (`unit_means`) are
+    for further queries of these haystacks or, with FEWEST_UNITS haystacks, for further haystacks.
     """
     return [score for _, score in _scores(sums, expected, bullets, (), weighting)]
 
@@ -242,7 +244,7 @@ def system_scores(
 def haystack_scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, weighting: Weighting = "insights"
 ) -> dict[str, list[SystemScore]]:
-    """Id of a haystack -> the `system_scores` of its rows. `bullets` has haystack_id, too."""
+    """Map the id of each haystack to the `system_scores` of its rows. `bullets` has the column haystack_id, too."""
     found: dict[str, list[SystemScore]] = {}
     for (haystack_id,), score in _scores(sums, expected, bullets, ("haystack_id",), weighting):
         found.setdefault(haystack_id, []).append(score)
@@ -252,7 +254,7 @@ def haystack_scores(
 def _scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
-    """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
+    """Yield (values of the columns `within`, score) for each combination of these values and each system, sorted by both."""
     keys, summary_keys = (*within, *KEYS), (*within, *KEYS[:4])
     clusters = list(dict.fromkeys((*keys, *CLUSTER)))
     due = expected.group_by(clusters).agg(pl.col("n_expected").sum())
@@ -284,7 +286,7 @@ def _scores(
         total = totals.sum(axis=0)
         fields |= {"n_expected": int(n_expected.sum()), "n_scored": int(total[0]), "n_covered": int(total[1])}
         for name in BULLET_FIGURES:
-            # Summed so that the order of the summaries does not matter (appendix A.3).
+            # Summed in such a way that the order of the summaries does not matter (appendix A.3).
             fields[name] = math.fsum(row[name]) / len(row[name]) if row[name] else None
         fields |= {"n_queries": int((totals[:, 0] > 0).sum()), "weighting": weighting, "floors": floors}
         yield tuple(row[name] for name in within), SystemScore(**fields, ci=ends, ci_reasons=reasons)
@@ -293,8 +295,8 @@ def _scores(
 def query_intervals(
     sums: Floats, counts: Floats, haystacks: NDArray[Any], names: Sequence[str], is_over_haystacks: bool
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
-    """(Figure -> its 95 % interval, figure without one -> the reason). `sums`, `counts`: shape (queries, figures), as in
-    `unit_means`. `haystacks`: the haystack of each query, sorted into groups."""
+    """Return (figure -> its 95 % interval, figure without an interval -> the reason). `sums`, `counts`: shape (queries,
+    figures), as in `unit_means`. `haystacks`: the haystack of each query, sorted into groups."""
     strata: NDArray[Any] | None = haystacks
     if is_over_haystacks and len(haystacks):
         firsts, strata = np.flatnonzero(np.append(True, haystacks[1:] != haystacks[:-1])), None
@@ -307,8 +309,8 @@ def query_intervals(
 
 
 def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, float | None]:
-    """Figure -> the mean over queries with every missing insight as 0. `totals`: counts and sums of each query; `means`: its
-    figures."""
+    """Map each figure to the mean over queries with every missing insight as 0. `totals`: counts and sums of each query.
+    `means`: the query's figures."""
     scored, covered, graded = totals[:, : len(_COUNTS)].T
     missing, floors = np.maximum(0, n_expected - scored), {}
     for place, name in enumerate(FIGURES):

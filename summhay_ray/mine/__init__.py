@@ -1,5 +1,7 @@
-"""Makes a haystack from documents by their words alone: reads a folder, and finds the insights that recur in it, with every
-document that states each. The benchmarks use it."""
+"""Makes a haystack from a folder of documents, without a model.
+
+It finds insights that recur in the documents, and for each insight every document with it.
+"""
 
 from summhay_ray.mine.haystack import haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined

@@ -1,13 +1,13 @@
-"""Compares the sentences of a collection: which ones are similar, which facts these share, and which passage of every document
-states them.
+"""Compares the sentences of a collection. It finds similar sentences, the facts that they share, and the passages with these
+facts in all documents.
 
-1. Every sentence (or claim, if a document's claims are given) is compared with those that share enough of its weight (see
-   `statements`). A sentence with similar ones in enough documents is a candidate. Its core consists of the facts that the similar
-   sentences agree on, each weighted by the share that has it.
-2. The core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by how
-   much of the candidate it has: of its core, of its own words, in one sentence, and in their order.
+1. Every sentence, or claim if a document's claims are given, is compared with those that share enough of its weight (see
+   `statements`). A sentence with similar ones in enough documents is a candidate. Its core consists of the facts that its similar
+   sentences agree on. The weight of a fact is the share of these sentences that have it.
+2. Windows of one to three sentences of EVERY document are searched for the core. The best window of a document gets a score: how
+   much of the candidate's core and words it has, how much of them in one sentence, and in the same order.
 
-Both run for one block of sentences at a time, on any machine: `Comparing.block`.
+`Comparing.block` does both for one block of sentences, on any machine.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from summhay_ray.mine.statements import Floats, Ints, Statements, language_of
 from summhay_ray.synth import read_words
 
 ALIKE, FEW = 0.4, 2.6
-"""Two sentences are similar if they share at least this part of the lighter one's weight. That weight counts as at least the
-weight of 2.6 facts that only one document has."""
+"""Two sentences are similar if they share at least `ALIKE` of the lighter one's weight. That weight counts as at least the weight
+of `FEW` facts that only one document has."""
 SURENESS = 3
-"""The exponent of a similarity in the core: nearly equal sentences count more than loosely related ones."""
+"""Exponent of a similarity when the core is computed: nearly equal sentences count more than loosely related ones."""
 CORE = 0.25
-"""Minimum share of the similar sentences that have a fact of the core."""
+"""Minimum share of the similar sentences that must have a fact of the core."""
 HELD = 0.35
-"""Minimum share of a core's weight in a window that is scored."""
+"""Minimum share of a core's weight that a window must have to be scored."""
 WORDED = 0.2
-"""Minimum share of the weight of the core's words in a window that states it: numbers alone are no evidence."""
+"""Minimum share of the core's word weight that a window must have, since numbers alone are no evidence."""
 WORTH = (1.0, 0.95, 0.9)
-"""Factors of that share for one, two and three sentences: longer windows hold more words by chance."""
+"""Factors on that share for windows of one, two and three sentences, since longer windows have more words by chance."""
 OPPOSED = 0.6
-"""Minimum share of the words of the heavier sentence that two opposites have in common."""
+"""Minimum share of the heavier sentence's words that two opposites have in common."""
 _MOST_NEIGHBOURS = 200
-"""The most similar sentences describe a group; the limit bounds memory if a sentence is in most documents."""
+"""Maximum number of similar sentences that describe a group. The limit bounds memory if a sentence is in most documents."""
 _MOST_POSTED = 1000
-"""A fact in more sentences than this carries little information: only a sample of about this size is compared by it, and no
-window is looked for by it alone. Time thus stays linear. All facts sample the same sentences, so these are found by all of
-their facts."""
+"""A fact in more sentences than this carries little information. Sentences are compared by it only within a random sample of
+about this size, and it alone never selects a window. So time stays linear. All facts sample the same sentences, so a sampled
+sentence is found by all of its facts."""
 _MOST_COMPARED = 500
-"""Only this many sentences are compared in full with one: those that share most of the facts that find them. In a collection
-with few different words, every sentence shares some with very many."""
+"""Maximum number of sentences that are compared in full with one sentence: those that share most of the facts used for the
+search. In a collection with few different words, every sentence shares facts with very many others."""
 _LEFT_OUT = 0.6
-"""Minimum share of weight that similar sentences have in common. The commonest facts of a sentence, up to the rest of its
-weight, are not used for comparing. At 1, sentences would be compared by the fewest facts, and more pairs would be examined in
+"""The search for similar sentences leaves out the most common facts of a sentence. Together they have less than this share of the
+weight that similar sentences must have in common. At 1, the search would use the fewest facts, but would examine more pairs in
 vain."""
 _AT_ONCE = 512
 _ROUNDING = 1e-3
@@ -60,7 +60,7 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate with its similar sentences, and the best window of each document: its first sentence, size and score (m)."""
+    """A candidate with its similar sentences, and the best window of each document (m): its first sentence, length and score."""
 
     sentence: int
     near: Ints
@@ -70,7 +70,7 @@ class Candidate:
     scores: Floats
 
     def window(self, of: Statements, row: int) -> str:
-        """The words of a window."""
+        """Return the words of a window."""
         first = int(self.firsts[row])
         return " ".join(of.evidence[first : first + int(self.lengths[row])])
 
@@ -84,32 +84,32 @@ class Compared:
     n_near: Ints
     """Number of similar sentences of each candidate (k)."""
     near: Ints
-    """Indices of these sentences, most similar first, including the candidate (n)."""
+    """Indices of these sentences, including the candidate itself, most similar first (n)."""
     likeness: Floats
     """Their similarities, 0 to 1 (n)."""
     n_windows: Ints
-    """Number of documents with a window that states the candidate, or is close to it (k)."""
+    """Number of documents with a window that states the candidate, or nearly does (k)."""
     firsts: Ints
-    """First sentences of these windows (m)."""
+    """Index of the first sentence of each window (m)."""
     lengths: Ints
-    """Numbers of sentences in them (m)."""
+    """Number of sentences in each window (m)."""
     scores: Floats
-    """How much of the candidate they have, 0 to 1 (m)."""
+    """How much of the candidate each window has, 0 to 1 (m)."""
 
     def to_bytes(self) -> bytes:
-        """The arrays as a numpy archive."""
+        """Serialize the arrays as a numpy archive."""
         buffer = io.BytesIO()
         np.savez(buffer, **{name: getattr(self, name) for name in self.__slots__})
         return buffer.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Compared:
-        """Inverse of `to_bytes`."""
+        """Read what `to_bytes` wrote."""
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return cls(**arrays)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The candidates one by one."""
+        """Yield the candidates one by one."""
         near, windows = np.cumsum(self.n_near)[:-1], np.cumsum(self.n_windows)[:-1]
         yield from map(
             Candidate,
@@ -134,22 +134,22 @@ class Comparing:
         self._held = np.zeros(statements.n + len(WORTH))
         self._paired: dict[int, frozenset[tuple[str, str]]] = {}
         self._english = language_of(statements.texts) == "english"
-        # Lighter sentences are similar to none.
+        # A lighter sentence is not similar to any other.
         self._may: npt.NDArray[np.bool_] = statements.states & (statements.sizes >= ALIKE * self._light - _ROUNDING)
         self._thinned, self._counts = _thinned(statements, self._may)
         self._first, spread = _equal(statements)
         self.commonplaces = np.flatnonzero(self._first & ~self._may & (spread >= least))
-        """Statements that recur in the same words, all so common that they do not distinguish documents."""
+        """Recurring statements in the same words, which consist only of facts too common to distinguish documents."""
 
     def worth(self, sentence: int) -> float:
-        """How clearly a sentence is a finding, 0 to 1 (see `findings.worth`); a given claim scores 1."""
+        """Return how clearly a sentence is a finding, 0 to 1 (see `findings.worth`). A given claim scores 1."""
         is_claim = bool(self.of.passages[sentence] % 2)
         return 1.0 if is_claim else worth(self.of.texts[sentence], self._english)
 
     def block(self, begin: int, end: int) -> Compared:
-        """The candidates among the sentences of the documents from `begin` to before `end`.
+        """Find the candidates among the sentences of the documents from `begin` to before `end`.
 
-        A candidate needs similar sentences in one document fewer than `least`: its core finds other wordings.
+        A candidate needs similar sentences in only `least` - 1 documents, since its core also finds other wordings.
         """
         of = self.of
         first, last = np.searchsorted(of.documents, [begin, end]).tolist()
@@ -176,21 +176,22 @@ class Comparing:
         )
 
     def _spread(self, n: int, rows: Ints, near: Ints) -> Ints:
-        """The number of documents with a sentence similar to each (n)."""
+        """Return the number of documents with a sentence that is similar to each (n)."""
         of = self.of
         pairs = np.unique(rows * max(1, of.n_documents) + of.documents[near])
         return np.bincount(pairs // max(1, of.n_documents), minlength=n)
 
     def _alike(self, block: Ints) -> tuple[Ints, Ints, Floats]:
-        """The pairs of a sentence of the block and a similar one, including itself: position in the block, index, similarity."""
+        """Return the pairs of a sentence of the block and a similar one, including itself: position in the block, index,
+        similarity."""
         of = self.of
         asked, left_out = self._telling(block)
         touched = asked @ self._thinned
-        # Minimum weight that a similar sentence of the sample shares; if more is left out, a pair cannot be distinguished from
-        # chance.
+        # Minimum weight that a similar sentence of the sample must share. It has a lower bound: a pair that shares less cannot be
+        # distinguished from chance.
         floor = (1 - _LEFT_OUT) * ALIKE * self._light
         least = (np.maximum(ALIKE * self._light - left_out, floor) - _ROUNDING).astype(np.float32)
-        # Most pairs end here, so this comes first and must be cheap.
+        # This rejects most pairs, so it comes first and must be cheap.
         places = np.flatnonzero(touched.data >= least.min(initial=np.inf))
         rows = np.searchsorted(touched.indptr, places, side="right") - 1
         passed = np.bincount(rows[touched.data[places] >= least[rows]], minlength=block.size)
@@ -215,9 +216,11 @@ class Comparing:
         return rows[first], two[first], alike[first]
 
     def _telling(self, block: Ints) -> tuple[sparse.csr_matrix, Floats]:
-        """The weights of the facts by which the block's sentences are compared, and the weight that this comparison may miss for
-        each (m). The commonest facts of a sentence are left out: all together they weigh less than a similar sentence must
-        share."""
+        """Return the weights of the facts by which the block's sentences are searched, and the weight that this search may miss
+        for each sentence (m).
+
+        The most common facts of a sentence are left out. Together they weigh less than a similar sentence must share.
+        """
         of = self.of
         facts, rows = of.facts_of(block)
         weights = of.weights[facts]
@@ -233,7 +236,7 @@ class Comparing:
         return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), left_out
 
     def _shared(self, one: Ints, two: Ints, weights: Floats) -> Floats:
-        """The weight of the facts that each pair of sentences has in common."""
+        """Return the weight of the facts that each pair of sentences has in common."""
         shared = [
             np.asarray(self.of.bags[one[part]].multiply(self.of.bags[two[part]]) @ weights).ravel()
             for part in (slice(at, at + 100_000) for at in range(0, one.size, 100_000))
@@ -241,7 +244,8 @@ class Comparing:
         return np.concatenate(shared) if shared else np.zeros(0)
 
     def opposite(self, sentence: int, others: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the others (m) have the sentence's words but different numbers, or of which only one contains a denial."""
+        """Whether each of the others (m) is an opposite: it has the sentence's words but different numbers, or only one of the
+        two contains a denial."""
         of = self.of
         own = of.facts(sentence)
         facts, rows = of.facts_of(others)
@@ -255,14 +259,14 @@ class Comparing:
         return found
 
     def _places(self, own: npt.NDArray[np.int32], facts: npt.NDArray[np.int32]) -> Ints:
-        """The position of each fact among a few `own` ones; -1 for others."""
+        """Return the position of each fact among a few `own` ones; -1 if it is not one of them."""
         self._marked[own] = np.arange(own.size)
         found = self._marked[facts]
         self._marked[own] = -1
         return found
 
     def _core(self, sentence: int, near: Ints, likeness: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
-        """The facts that a candidate's group agrees on, and their weights, which add up to 1."""
+        """Return the facts that a candidate's similar sentences agree on, with weights that add up to 1."""
         of = self.of
         same_side = ~self.opposite(sentence, near)
         sureness = likeness[same_side] ** SURENESS
@@ -275,7 +279,7 @@ class Comparing:
         return facts, weights / weights.sum()
 
     def _found(self, sentence: int, near: Ints, likeness: Floats) -> Candidate:
-        """The best window of every document that may state a candidate."""
+        """Return the best window of every document that may state a candidate."""
         of = self.of
         facts, weights = self._core(sentence, near, likeness)
         rows = self._touched(facts, weights)
@@ -312,8 +316,8 @@ class Comparing:
         return Candidate(sentence, near, likeness, firsts, lengths, self._scores(sentence, firsts, lengths, best[chosen]))
 
     def _scores(self, sentence: int, firsts: Ints, lengths: Ints, cores: Floats) -> Floats:
-        """How much of a sentence each window has: the mean of its share of the core (given), of the sentence's own weight, of
-        that weight in one sentence of the window, and of the sentence's pairs of consecutive words."""
+        """Return how much of a sentence each window has. It is the mean of four shares: of the core (given), of the sentence's
+        own weight, of that weight in one sentence of the window, and of the sentence's pairs of consecutive words."""
         of = self.of
         if not firsts.size:
             return np.zeros(0)
@@ -332,21 +336,21 @@ class Comparing:
             for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True)
         ]
         scores = cores + whole + single + np.array(followed)
-        # A short sentence states so little that it is found by chance.
+        # A short sentence states so little that it may be found by chance.
         size = float(of.sizes[sentence])
         found: Floats = np.round(scores / 4 * size / (size + math.log(1 + of.n_documents) / 2), 6)
         return found
 
     def _pairs(self, sentence: int) -> frozenset[tuple[str, str]]:
-        """The pairs of consecutive words in the sentence, without function words."""
+        """Return the pairs of consecutive words in the sentence, without function words."""
         if sentence not in self._paired:
             roots = read_words(self.of.texts[sentence]).roots
             self._paired[sentence] = frozenset(itertools.pairwise(roots))
         return self._paired[sentence]
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
-        """The sentences of all windows that can have enough of a core, in order; a window must contain more than common facts
-        of the core."""
+        """Return the sentences of all windows that may have enough of a core, in order. A window must contain a fact of the core
+        that is not very common."""
         counts = self.of.n_posted(facts)
         listed = np.flatnonzero(counts <= max(_MOST_POSTED, int(counts.min())))
         posted = [self.of.posted(fact) for fact in facts[listed].tolist()]
@@ -366,15 +370,15 @@ class Comparing:
 
 
 def _distinct(places: Ints) -> Ints:
-    """The positions in order, without repeats; sorting is faster here than numpy's unique, which hashes."""
+    """Return the positions in order, without duplicates. Sorting is faster here than numpy's unique, which hashes."""
     ordered = np.sort(places)
     found: Ints = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: ordered.size]]
     return found
 
 
 def _thinned(of: Statements, may: npt.NDArray[np.bool_]) -> tuple[sparse.csr_matrix, Ints]:
-    """Matrix of facts x sentences, for the sentences that `may` be similar to another. A very common fact keeps a sample of
-    its sentences, drawn at random. Also returns how many sentences have each fact."""
+    """Return the matrix of facts x sentences for the sentences that `may` be similar to another, and the number of sentences with
+    each fact. A very common fact keeps a random sample of its sentences."""
     sizes = np.diff(of.bags.indptr)
     held = np.repeat(may, sizes)
     facts, sentences = of.bags.indices[held], np.repeat(np.arange(of.n, dtype=np.int32), sizes)[held]
@@ -389,13 +393,13 @@ def _thinned(of: Statements, may: npt.NDArray[np.bool_]) -> tuple[sparse.csr_mat
 
 
 def _equal(of: Statements) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """Whether no earlier statement has the same facts (n): among equal ones only one is a candidate. Also returns its
-    documents (n)."""
+    """Return whether each statement is the first one with its facts (n), and the number of documents with these facts (n). Of
+    equal statements, only the first is a candidate."""
     lots = np.random.default_rng(0).integers(0, 2**62, len(of.weights))
     stating = np.flatnonzero(of.states)
     first, spread = np.zeros(of.n, dtype=bool), np.zeros(of.n, dtype=np.int64)
     if stating.size:
-        # Sums of random numbers: sums of different sets of facts differ, except with a probability of 2**-63.
+        # Each set of facts gets a sum of random numbers. The sums of different sets are equal only with probability 2**-63.
         sums = 2 * np.add.reduceat(lots[of.bags.indices], of.bags.indptr[:-1]) + of.denies
         _, firsts, groups = np.unique(sums[stating], return_index=True, return_inverse=True)
         first[stating[firsts]] = True

@@ -1,8 +1,8 @@
 """Converts PDF and office files to text, in a child process with limits on memory and time.
 
-Documents may come from anybody, and their parsers may loop, crash or fill the memory. The child runs this file as a script. It
-gets the bytes of one file after another and answers with their text, since importing markitdown takes seconds. If a file ends the
-child, another child replaces it. Both directions carry frames: a word of 8 bytes, the payload's length, and the payload.
+Documents may come from anybody, and may make their parsers loop, crash or fill the memory. The child runs this file as a script.
+It converts one file after another, since importing markitdown takes seconds. If a file ends the child, a new child replaces it.
+Both directions carry frames: a keyword of 8 bytes, the payload's length, and the payload.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _MB = 2**20
 _FRAME = struct.Struct(">8sQ")
 _TEXT, _FAILED = b"text", b"failed"
 _NO_MEMORY = 77
-"""Exit code of a child that reached its memory limit."""
+"""Exit code of a child that has reached its memory limit."""
 _LINE_MARGIN = 1.0
 """Maximum space between two lines of a paragraph, relative to the height of a line."""
 _PR_SET_PDEATHSIG = 1
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
-"""The only variables that the child inherits: Python may need them to start. None holds a key."""
+"""The only environment variables that the child inherits. Python may need them to start; none contains a key."""
 _FORBIDDEN = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system")
-"""Prefixes of the audit events that no conversion needs."""
+"""Prefixes of Python's audit events that are blocked, since no conversion needs them."""
 
 
 class NotConverted(Exception):
-    """A file has no readable text. `kind` is the class of the failure; the message gives the reason and the remedy."""
+    """A file that has no readable text. `kind` is the class of the failure; the message gives the reason and the remedy."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -58,9 +58,9 @@ class NotConverted(Exception):
 
 
 class Converter:
-    """Converts files one by one in a child process, which starts with the first file. Leaving the `with` block ends the child.
+    """Converts files one by one in a child process, which starts with the first file and ends with the `with` block.
 
-    Raises UserError if an environment variable is not a number.
+    Raises UserError if a limit in the environment is not a number.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Converter:
             self._end(self._child)
 
     def text(self, content: bytes, suffix: str) -> str:
-        """The text of a file. `suffix`: one of `CONVERTED`. Raises NotConverted."""
+        """Return the text of a file. `suffix`: one of `CONVERTED`. Raise NotConverted if it cannot be converted."""
         if importlib.util.find_spec("markitdown") is None:
             raise NotConverted("converter", f"needs a converter: {_EXTRA}")
         fresh = self._child is None
@@ -84,7 +84,7 @@ class Converter:
         if answer is None:
             status = self._end(child)
             if not fresh and status != -signal.SIGALRM:
-                # Earlier files may have left too little memory.
+                # Earlier files may have left too little memory, so try once more in a new child.
                 return self.text(content, suffix)
             raise self._failure(status)
         word, payload = answer
@@ -94,28 +94,29 @@ class Converter:
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        # The child finds packages in the same places as this process, except in the current folder.
+        # The child imports packages from the same places as this process, except from the current folder.
         environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(place) for place in sys.path if place)
-        # Each thread of a numerical library reserves memory.
+        # Each thread of a numerical library would reserve memory.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
             [sys.executable, "-P", __file__, *map(str, self._limits)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # A converter's warnings contain words of the document.
+            # A converter's warnings may contain words of the document.
             stderr=subprocess.DEVNULL,
             env=environment,
         )
 
     def _exchange(self, child: subprocess.Popen[bytes], content: bytes, suffix: str) -> tuple[bytes, bytes] | None:
-        """The word and the payload of the child's answer; None if it ended without one. Raises NotConverted."""
+        """Return the keyword and the payload of the child's answer, or None if the child ended without one. Raise
+        NotConverted."""
         assert child.stdin is not None and child.stdout is not None
         # A missing answer shows that the child has ended.
         with contextlib.suppress(BrokenPipeError):
             child.stdin.write(_FRAME.pack(suffix.encode(), len(content)))
             child.stdin.write(content)
             child.stdin.flush()
-        # A signal ends this wait whatever handler a library has set. A plain read would continue after the handler that polars
+        # A signal ends this wait, whatever handler a library has set. A plain read would continue after the handler that polars
         # sets.
         answered = select.poll()
         answered.register(child.stdout, select.POLLIN)
@@ -132,7 +133,7 @@ class Converter:
         return (word.rstrip(b"\0"), payload) if len(payload) == size else None
 
     def _end(self, child: subprocess.Popen[bytes]) -> int:
-        """Kill the child unless it has ended. Returns its exit code, as `subprocess` does."""
+        """Kill the child unless it has ended. Return its exit code, as `subprocess` does."""
         self._child = None
         child.kill()
         child.communicate()
@@ -157,10 +158,10 @@ def _serve(memory_mb: float, seconds: float) -> None:
     for number in (signal.SIGALRM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # A core dump would hold the document.
+    # A core dump would contain the document.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    # Output that a converter prints is not an answer.
+    # A converter's prints must not mix with the answers.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     reader = None
     while len(head := requests.read(_FRAME.size)) == _FRAME.size:
@@ -174,7 +175,7 @@ def _serve(memory_mb: float, seconds: float) -> None:
             info = StreamInfo(extension=suffix.rstrip(b"\0").decode())
             found = reader.convert_stream(io.BytesIO(content), stream_info=info)
             word, payload = _TEXT, found.text_content.encode("utf-8", "replace")
-        # The boundary to the converter and its parsers, which may raise anything for a damaged file.
+        # The only place that catches everything: a converter and its parsers may raise anything for a damaged file.
         except BaseException as error:  # noqa: BLE001
             if _lacks_memory(error):
                 os._exit(_NO_MEMORY)
@@ -186,18 +187,18 @@ def _serve(memory_mb: float, seconds: float) -> None:
 
 
 def _confined_reader(memory_mb: float) -> Any:
-    """A MarkItDown. From now on this process has a memory limit, and cannot reach anything outside itself."""
+    """Return a MarkItDown, after limiting this process's memory and blocking its access to anything outside itself."""
     from markitdown import MarkItDown, converters
 
-    # With all its converters, it mistakes a damaged file for plain text.
+    # With all its converters, MarkItDown mistakes a damaged file for plain text.
     reader = MarkItDown(enable_builtins=False, enable_plugins=False)
     for kind in ("Docx", "Pptx", "Xlsx", "Epub"):
         reader.register_converter(getattr(converters, f"{kind}Converter")())
     reader.register_converter(_pdf_converter(converters.PdfConverter))
-    # These read their own files on first use: image formats, and file types.
+    # The child reads the table of file types now, since it cannot open this file later.
     mimetypes.init()
     if sys.platform == "linux":
-        # Not RLIMIT_AS, which counts memory that threads reserve and never use. RLIMIT_DATA counts the sixth field.
+        # RLIMIT_AS would also count memory that threads reserve and never use. RLIMIT_DATA counts the sixth field of `statm`.
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[5])
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = pages * resource.getpagesize() + int(memory_mb * _MB)
@@ -218,7 +219,7 @@ def _confined_reader(memory_mb: float) -> Any:
 
 
 def _pdf_converter(base: Any) -> Any:
-    """markitdown's converter of PDF files, but with the text layout of pdfminer.
+    """Return markitdown's converter of PDF files, but with the text layout of pdfminer.
 
     markitdown mistakes text in columns for tables, and joins words that are close: `| There are6categoriesto | | consider |`.
     """
@@ -228,7 +229,7 @@ def _pdf_converter(base: Any) -> Any:
             from markitdown import DocumentConverterResult
             from pdfminer import high_level, layout
 
-            # By default, each line of text with normal line spacing would be a paragraph.
+            # By default, each line of text with normal line spacing would become a paragraph.
             return DocumentConverterResult(
                 high_level.extract_text(file_stream, laparams=layout.LAParams(line_margin=_LINE_MARGIN))
             )
@@ -237,7 +238,7 @@ def _pdf_converter(base: Any) -> Any:
 
 
 def _lacks_memory(error: BaseException) -> bool:
-    """True if the error, or one that markitdown has collected in it, says that memory ran out."""
+    """Whether the error, or one that markitdown has collected in it, means that memory ran out."""
     text = f"{type(error).__name__}: {error}".lower()
     return any(words in text for words in ("memoryerror", "out of memory", "memory allocation", "bad_alloc", "bad allocation"))
 

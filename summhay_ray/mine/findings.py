@@ -19,9 +19,8 @@ _FORM = frozenset(("words", "no_full_stop", "odd_beginning", "number", "colon", 
 """Features that need no English; for another language, the others count as the mean of the labelled statements."""
 SHIPPED = "finding_model.json"
 LEAST, ENOUGH, SHARE = 0.3, 0.5, 0.65
-"""A statement whose probability reaches the second may be an insight. A less probable one, down to the first, may be one as long
-as at least this share of the candidates that may be insights are expected to be findings: a folder of prose has many findings,
-a folder of notes has few."""
+"""A statement with at least the probability `ENOUGH` may be an insight. In a folder of prose, where most candidates are findings,
+the limit is lower, down to `LEAST`, as long as at least `SHARE` of the candidates above it are expected to be findings."""
 _SHORTEST = 6
 """Minimum characters of a statement in another script than Latin."""
 
@@ -33,19 +32,19 @@ _LABEL = re.compile(
     r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
     r"[A-Z][a-z]+, (?=[a-z-])"
 )
-"""A speaker, or the name of an item, before the statement."""
+"""Matches a speaker, or the name of an item, before the statement."""
 _LEAST_LABELLED = 15
 """Minimum characters of a statement after a label."""
 _INTRODUCED = re.compile(
     r"(?:After|Although|As|Because|Before|If|Once|Since|Though|Unless|Until|When|Whenever|Where|Whereas|While)\b[^,]*, (?=[^,]* )"
 )
-"""A clause before the main clause."""
+"""Matches a clause before the main clause."""
 _CUT_OFF = re.compile(
     r"(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was|were))[\s)]*$"
 )
 _TASK = re.compile(r"(?:(?:[A-Z][\w’'-]+|and|&|/),? ){1,8}to [a-z]")
 _SPECIFIC = re.compile(r"\d| [A-Z]|[a-z]{2}\.[a-z]{2}")
-"""A number or a name, which tells what is meant."""
+"""Matches a number or a name, which shows what is meant."""
 _NAMED = re.compile(r"\d|\w[._/]\w|[A-Z]{2}")
 _ELSEWHERE = re.compile(
     r"\b(?:above|below|aforementioned|former|latter|following|previous(?:ly)?|preceding|as follows|corresponding|respective)\b",
@@ -57,7 +56,7 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 _POINTS_BACK = re.compile(r"(?:\w+ ){1,3}(?:that|this|these|those|it),")
-"""A beginning like "Because of that,"."""
+"""Matches a beginning like "Because of that,"."""
 _GOES_ON = word_set("""
     then thus hence so therefore consequently accordingly instead otherwise meanwhile similarly likewise specifically here
     especially another others yes no ok well also additionally furthermore moreover however but and or nevertheless finally
@@ -85,7 +84,7 @@ _PREPOSITIONS = word_set("of for in with by from on at")
 
 
 def worth(text: str, english: bool = True) -> float:
-    """The probability that a statement is a finding, 0 to 1; `least_worth` is that of an insight."""
+    """Return the probability that a statement is a finding, 0 to 1. `least_worth` is the minimum of an insight."""
     if not is_latin(text):
         return 1.0 if len(text) >= _SHORTEST else 0.0
     weights, intercept = _shipped()
@@ -95,7 +94,7 @@ def worth(text: str, english: bool = True) -> float:
 
 
 def least_worth(values: Sequence[float]) -> float:
-    """Minimum probability of an insight, from the probabilities of a folder's candidates; see `SHARE`."""
+    """Return the minimum probability of an insight, given the probabilities of a folder's candidates; see `SHARE`."""
     found = sorted(values, reverse=True)
     shares = (total / number for number, total in enumerate(itertools.accumulate(found), start=1))
     may = [one for one, share in zip(found, shares, strict=True) if one >= LEAST and share >= SHARE]
@@ -104,13 +103,13 @@ def least_worth(values: Sequence[float]) -> float:
 
 @functools.cache
 def _shipped() -> tuple[dict[str, tuple[float, float]], float]:
-    """The weight of each feature with its mean among the labelled statements, and the intercept."""
+    """Return the weight of each feature with its mean among the labelled statements, and the intercept."""
     fitted = json.loads(resources.files("summhay_ray.mine").joinpath(SHIPPED).read_text(encoding="utf-8"))
     return {name: (weight, fitted["means"][name]) for name, weight in fitted["weights"].items()}, fitted["intercept"]
 
 
 def finding_features(text: str) -> dict[str, float]:
-    """The features of a statement, by name. Counts are capped; the others are 0 or 1, except where noted:
+    """Return the features of a statement, by name. Counts are capped. Other features are 0 or 1, except where noted:
 
     - words: ln(words and numbers).
     - no_full_stop, odd_beginning, number, colon, slash: it does not end with a full stop, begins with no letter, has a digit, ...

@@ -1,4 +1,4 @@
-"""Mined insights as a haystack in the released format."""
+"""Converts mined insights to a haystack in the released format."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ def haystack_json(
     made: Mapping[str, Any],
     absent: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The haystack in the released format. `made`: how the haystack was made, for its metadata. `absent`: see
+    """Return the haystack in the released format. `made`: how the haystack was made, for its metadata. `absent`: see
     `synth.absent_subtopics`."""
     ids = [short_id(one.text) for one in mined]
     included: dict[int, list[str]] = {}
@@ -37,6 +37,8 @@ def haystack_json(
             "doubtful": [_shown(sources, evidence) for evidence in one.doubtful],
         }
 
+    # A sheet names a subtopic by its text: a later one with the same text is named by its query, which only it has.
+    texts = [group.text for group in grouped]
     return {
         "topic_id": short_id(topic),
         "topic": topic,
@@ -44,7 +46,7 @@ def haystack_json(
         "subtopics": [
             {
                 "subtopic_id": short_id(f"{number} {group.text}"),
-                "subtopic": group.text,
+                "subtopic": group.text if texts.index(group.text) == number else group.query,
                 "query": group.query,
                 "insights": [insight(place) for place in group.places],
             }
@@ -64,14 +66,14 @@ def _shown(sources: Sequence[Source], evidence: Evidence) -> dict[str, Any]:
 
 
 def short_id(text: str) -> str:
-    """The id of an insight, a subtopic or a topic, from its text."""
+    """Return the id of an insight, a subtopic or a topic, computed from its text."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
 
 
 Kept = Mapping[str, Any]
-"""An insight of a haystack's JSON."""
+"""An insight in a haystack's JSON."""
 
 
 def kept_insights(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The insights of a mined haystack by rank."""
+    """Return the insights of a mined haystack by rank."""
     return sorted((one for subtopic in raw["subtopics"] for one in subtopic["insights"]), key=lambda one: int(one["rank"]))

@@ -1,13 +1,13 @@
-"""Finds statements that recur across documents, and every document that contains each of them.
+"""Finds statements that recur across documents, and for each statement every document with it.
 
 1. `comparing` finds the candidates: sentences with similar ones in other documents, and the best window of each document.
-2. The required score of a window depends on the collection: where few statements recur, most moderate scores are chance.
-3. Candidates are accepted in order, best first: the best are findings that state much and recur in many documents. `windows`
-decides which windows state a candidate. A candidate based on the same sentences as an accepted one is a repetition, unless enough
-of these sentences state one of the two much better than the other.
+2. The required score of a window depends on the collection: if few statements recur, most moderate scores are due to chance.
+3. Candidates are accepted in order of their value. The best ones contain much, are clearly findings, and recur in many documents.
+   `windows` decides which windows state a candidate. A candidate based on the same sentences as an accepted one is a repetition.
+   The exception: enough of these sentences state one of the two much better than the other.
 
-Similar statements with different numbers or names, or of which only one contains a denial, are opposites: neither is evidence for
-the other. If only a time or date differs, the statements are different, but not opposites.
+Similar statements are opposites if they have different numbers or names, or if only one of them contains a denial. Neither is
+evidence for the other. If only a time or date differs, the statements are different, but not opposites.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from summhay_ray.synth import read_words
 from summhay_ray.text import find_contradictions
 
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
-"""A window states an insight if its score reaches a threshold between the first two, which depends on the collection; for
-statements with long numbers, the third is enough. Below the third, the window is unsure."""
+"""A window states an insight if its score reaches a threshold. It is between `SAYS` and `SAYS_AT_MOST`, depending on the
+collection, but at most `UNSURE` for statements with long numbers. A score below `UNSURE` is unsure."""
 STRICTNESS = 1.5
-"""With a higher threshold, a window must say more: the required shares rise by the threshold's ratio to the lowest one, to this
-power."""
+"""With a higher threshold, a window must state more of an insight: the required shares are multiplied by (threshold / `SAYS`) to
+this power."""
 NEAR = 0.1
-"""A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
+"""A window whose score is below the threshold by at most this much nearly states the insight. A person or a model is asked about
+it."""
 CHANCE, DECAY = 0.3, 0.6
-"""Maximum share of chance matches among the windows that state an insight; and the number of chance matches in each step of 0.05
-of the score, as a share of the number in the step below. Measured on folders of incident reports, minutes, release notes and
-proposals in which next to nothing recurs."""
+"""`CHANCE`: maximum share of chance matches among the windows that state an insight. `DECAY`: factor by which the number of
+chance matches falls with each 0.05 of the score. It was measured on folders of incident reports, minutes, release notes and
+proposals with hardly any recurring statements."""
 REPEATS = 0.5
-"""Overlap of their sentences (intersection over union) from which two candidates are the same insight."""
+"""Minimum overlap (intersection over union) of the sentences of two candidates that are the same insight."""
 APART = 0.25
-"""Difference of scores from which a window states one of two such candidates, and not the other."""
+"""Minimum difference of scores at which a window states only one of two such candidates."""
 SAME = 0.95
-"""Similarity to another candidate from which a sentence is not a separate candidate."""
+"""Minimum similarity to an accepted candidate at which a sentence is no longer a candidate."""
 WORDS = "words"
 
 
@@ -52,7 +53,7 @@ WORDS = "words"
 class Evidence:
     """A document that states an insight. `document`: index; `text`: the window; `score`: how much of the insight it has, 0 to 1.
 
-    `by`: who decided: words, or the label of a model, whose raw answer has the `key`.
+    `by`: who decided that the document states it: `words`, or the label of a model, whose raw answer has the `key`.
     """
 
     document: int
@@ -69,22 +70,22 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """An insight that recurs. `confidence`: 0 to 1, relative to the best insight; lists of insights are sorted by it.
+    """An insight that recurs. `confidence` is relative to the best insight, 0 to 1; lists of insights are sorted by it.
 
-    `opposites`: indices in that list.
+    `opposites`: indices in the same list.
     """
 
     text: str
     evidence: tuple[Evidence, ...]
     doubtful: tuple[Evidence, ...]
-    """Windows of other documents that are close to it, or that only part of the words support."""
+    """Windows of other documents that nearly state the insight, or whose words only partly support it."""
     confidence: float
     opposites: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """An accepted candidate, its worth, and the scores of the windows that state it, by their first sentences."""
+    """An accepted candidate, its value, and the score of each window that states it, by the window's first sentence."""
 
     found: Candidate
     value: float
@@ -92,7 +93,7 @@ class _Taken:
 
 
 def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int) -> list[Mined]:
-    """The insights among the candidates of all blocks that at least `least` documents state, best first."""
+    """Return the insights that at least `least` documents state, among the candidates of all blocks, best first."""
     of = comparing.of
     every = [(found, comparing.worth(found.sentence)) for block in compared for found in block.candidates()]
     least_sure = least_worth([worth for _, worth in every])
@@ -127,15 +128,17 @@ def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int
 
 
 def _opposed(one: str, other: str) -> bool:
-    """Whether two insights contradict each other. A different time or date does not: it means two events."""
+    """Whether two insights contradict each other. A different time or date is no contradiction, since it indicates two events."""
     return any(found.kind not in ("date", "time") for found in find_contradictions(one, other))
 
 
 def _least_score(of: Statements, candidates: Sequence[Candidate]) -> float:
-    """The score from which a window states a candidate, such that at most a share of `CHANCE` of these windows do so by chance.
+    """Return the minimum score of windows that state a candidate. With it, the share of chance matches among these windows is at
+    most `CHANCE`.
 
-    Chance is measured where it prevails, just below the lowest accepted scores, and decreases from there. A few added windows
-    keep the estimate for a small folder from being too optimistic. Copies of a sentence say nothing about other wordings.
+    Chance matches are counted just below the lowest possible threshold, where they are most frequent. From there on, their number
+    is assumed to fall by `DECAY`. A few matches are added to the count, so that the estimate for a small folder is not too
+    optimistic. Copies of a sentence are not counted, because they do not show how other wordings score.
     """
     places: dict[str, int] = {}
     texts = np.array([places.setdefault(text, len(places)) for text in of.texts], dtype=np.int64)
@@ -156,19 +159,19 @@ def _least_score(of: Statements, candidates: Sequence[Candidate]) -> float:
 
 
 def _chosen(comparing: Comparing, candidates: Sequence[Candidate], says: float, least: int) -> list[_Taken]:
-    """The accepted candidates, best first: those that do not repeat a better one."""
+    """Return the accepted candidates, best first. A candidate that repeats a better one is not accepted."""
     of = comparing.of
 
     def value(found: Candidate, said: npt.NDArray[np.bool_]) -> float:
         return comparing.worth(found.sentence) * _value(float(of.sizes[found.sentence]), found.scores[said])
 
     def least_score(found: Candidate) -> float:
-        """The score from which a window states a candidate. Its evidence must have its numbers, so less is chance where these are
-        long enough to be shared seldom."""
+        """Return the minimum score of windows that state a candidate. It is lower if the candidate has long numbers: the windows
+        must have them, and chance matches seldom do."""
         exact = says > UNSURE and any(len(number) > 1 for number in read_words(of.texts[found.sentence]).numbers)
         return UNSURE if exact else says
 
-    # Reading its windows can only lower a candidate's value: if it is still the best afterwards, it is accepted.
+    # Checking its windows can only lower a candidate's value. If it is still the best afterwards, it is accepted.
     waiting = []
     for place, found in enumerate(candidates):
         said = found.scores >= least_score(found)
@@ -212,13 +215,13 @@ def _repeats(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
 
 
 def _are_two(one: Mapping[int, float], other: Mapping[int, float], least: int) -> bool:
-    """Whether two candidates with the same windows are two insights: enough windows state much more of one, and enough much more
-    of the other."""
+    """Whether two candidates with the same windows are two insights: enough windows state much more of one, and enough others
+    state much more of the other."""
     apart = [one[first] - other[first] for first in one.keys() & other.keys()]
     return sum(by >= APART for by in apart) >= least and sum(by <= -APART for by in apart) >= least
 
 
 def _value(size: float, scores: Floats) -> float:
-    """A candidate's value: how much of its weight `size` documents repeat, and how many do so, from the scores of their
-    windows."""
+    """Return a candidate's value. It grows with the candidate's weight (`size`), and with the number and the scores of the
+    windows that state it."""
     return round(math.log1p(size * float(scores.mean())) * math.log1p(float((scores**2).sum())), 9)

@@ -1,4 +1,4 @@
-"""Insights found by `insights.py` that may be the same in other words, for a model to decide."""
+"""Selects insights that may be the same in other words, so that a model can decide about them, and merges insights."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,12 +11,12 @@ from summhay_ray.mine.statements import Statements
 TOGETHER = 20
 """Maximum number of insights that one question compares."""
 _LIKE = 0.2
-"""Insights that share less than this part of the lighter one's weight are not compared."""
+"""Minimum share of the lighter insight's weight that two insights must share to be compared."""
 
 
 def may_be_one(mined: Sequence[Mined]) -> list[list[int]]:
-    """Indices of somewhat similar insights, in blocks of 2 to 20; each is in at most one, that of the most certain insight
-    similar to it."""
+    """Return blocks of 2 to 20 indices of somewhat similar insights. Each insight is in at most one block, that of the most
+    certain insight similar to it."""
     of = Statements([one.text for one in mined])
     weight = np.bincount(of.documents, of.sizes, len(mined))
     left = np.ones(len(mined), dtype=bool)
@@ -38,9 +38,9 @@ def may_be_one(mined: Sequence[Mined]) -> list[list[int]]:
 
 
 def merged(mined: Sequence[Mined], groups: Sequence[Sequence[int]], least: int) -> list[Mined]:
-    """The insights, after joining each group (indices) into one insight that has the wording of its most certain member.
+    """Merge each group (indices) into one insight, which has the wording of its most certain member; return all insights.
 
-    Only insights in at least `least` documents are returned. Opposites stay apart, whatever the groups are.
+    Only insights in at least `least` documents are returned. Opposites are never merged, even if they are in one group.
     """
     into = [*range(len(mined))]
     for group in groups:

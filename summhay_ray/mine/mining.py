@@ -14,15 +14,15 @@ from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
 USUAL, ENOUGH, FEW = 3, 15, 5
-"""Usual minimum number of documents that state an insight. Fewer than 15 insights, and fewer than one for five documents, are
-few."""
+"""Default minimum number of documents that state an insight. A result has few insights if it has fewer than 15, or fewer than one
+for five documents."""
 BLOCK = 250
-"""Number of documents that are read, and whose sentences are compared, in one block."""
+"""Number of documents in a block. One step reads a block, or compares the sentences of a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step on a block of documents; `begin` is the number of its first one among the distinct documents."""
+    """A step on a block of documents. `begin` is the index of the block's first document among the distinct documents."""
 
     name: Literal["read", "compare"]
     begin: int
@@ -30,18 +30,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ReadText:
-    """The parts read from a document."""
+    """What mining reads from a document, and what it leaves out."""
 
     document_id: str
     title: str
     date: str
-    """The title, as the document writes it."""
+    """The title and the date, as written in the document."""
     kept: tuple[ProseStatement, ...]
     left_out: tuple[LeftOut, ...]
 
 
 Keep = Callable[[Step, Callable[[], bytes]], bytes]
-"""(step, function) -> the step's result: computed now, or taken from an earlier computation, possibly elsewhere."""
+"""(step, function) -> the step's result. The function computes it; the result may also come from an earlier computation, possibly
+on another machine."""
 Claims = Mapping[int, Sequence[DocumentClaim]]
 
 
@@ -50,12 +51,11 @@ def _made(step: Step, make: Callable[[], bytes]) -> bytes:
 
 
 class Mining:
-    """Mines documents. Blocks can be read one by one and then, when all are read, compared one by one, in any process that has
-    the documents.
+    """Mines documents. Blocks are read one by one, then compared one by one, in any process that has the documents.
 
-    `least`: minimum number of documents that state an insight; None: `USUAL`, or 2 if that gives few insights. Equal documents
-    count once towards it, but all of them are documents of their insights. `claims`: index of a document -> its claims, which
-    become insights; documents that are missing here use their sentences.
+    `least`: minimum number of documents that state an insight; None: `USUAL`, or 2 if `USUAL` gives few insights. Equal documents
+    count once towards `least`, but all of them are listed as documents of their insights. `claims`: index of a document -> its
+    claims, which become insights. For a document without claims, its sentences become insights.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Mining:
         self._sources, self._claims, self._keep = sources, claims or {}, keep or _made
         self._may_relax, self.least = least is None, least or USUAL
         self.relaxed = False
-        """Whether two documents are enough, because few insights are in three."""
+        """Whether two documents are enough, because too few insights are in three documents."""
         self._similar: list[int] = []
         first: dict[str, int] = {}
         self._copy_of = [first.setdefault(source.text.strip(), place) for place, source in enumerate(sources)]
@@ -72,30 +72,32 @@ class Mining:
         begins = range(0, len(self._distinct), BLOCK)
         self.reading = [Step("read", begin) for begin in begins]
         self.comparing = [Step("compare", begin) for begin in begins]
-        """The steps of all blocks. If there are claims, comparing needs them, and is done here."""
+        """The steps of all blocks. With claims there are no steps for comparing, since comparing needs the claims, and runs
+        here."""
 
     @property
     def copies(self) -> list[tuple[int, int]]:
-        """Pairs (document, earlier one) of equal documents."""
+        """Return pairs (document, earlier document) of equal documents."""
         return [(place, kept) for place, kept in enumerate(self._copy_of) if place != kept]
 
     @property
     def commonplaces(self) -> list[str]:
-        """Statements that recur in words of very many documents: mostly boilerplate, not insights."""
+        """Return recurring statements whose words are in very many documents. They are mostly boilerplate, not insights."""
         return [self._all.of.texts[sentence] for sentence in self._all.commonplaces.tolist()]
 
     @property
     def left_out(self) -> Counter[str]:
-        """Lines of the documents that are not prose, by reason."""
+        """Return the number of omitted lines by reason; they are not prose."""
         return self._all.of.left_out
 
     @property
     def n_similar(self) -> int:
-        """Number of distinct statements that resemble one of another document. Known after `mined`."""
+        """Number of distinct statements that resemble a statement of another document. Known after `mined`."""
         return len(self._similar)
 
     def n_incomplete(self) -> int:
-        """Number of these that are no finding by their form: notes without a subject or a verb, or sentences that need others."""
+        """Number of these statements that are not findings by their form, such as notes without a subject or a verb, or sentences
+        that need others."""
         return sum(self._all.worth(sentence) < LEAST for sentence in self._similar)
 
     @property
@@ -105,11 +107,11 @@ class Mining:
 
     @property
     def boilerplate(self) -> list[str]:
-        """Statements that many documents contain in the same words; these are left out."""
+        """Statements that are left out because many documents contain them in the same words."""
         return sorted(self._all.of.boilerplate)
 
     def do(self, step: Step) -> bytes:
-        """Compute a step, or take its stored result. Comparing a block needs all blocks read."""
+        """Compute a step, or return its stored result. All blocks must be read before a block is compared."""
         return self._keep(step, functools.partial(self._read if step.name == "read" else self._compare, step.begin))
 
     def _read(self, begin: int) -> bytes:
@@ -125,7 +127,7 @@ class Mining:
         return Comparing(Statements(texts, map(SentenceFacts.from_bytes, map(self.do, self.reading)), given), self.least)
 
     def mined(self) -> list[Mined]:
-        """The recurring insights, most certain first."""
+        """Return the recurring insights, most certain first."""
         same: dict[int, list[int]] = {}
         for place, kept in enumerate(self._copy_of):
             same.setdefault(kept, []).append(place)
@@ -144,13 +146,14 @@ class Mining:
 
 
 def mine(sources: Sequence[Source], least: int | None, claims: Claims | None = None) -> tuple[list[Mined], list[tuple[int, int]]]:
-    """The recurring insights, most certain first, and pairs (document, earlier one) of equal documents; see `Mining`."""
+    """Return the recurring insights, most certain first, and pairs (document, earlier document) of equal documents; see
+    `Mining`."""
     mining = Mining(sources, least, claims)
     return mining.mined(), mining.copies
 
 
 def text_read(sources: Sequence[Source], document_id: str) -> ReadText | None:
-    """What mining reads from a document, and what it leaves out; None if there is no such document."""
+    """Return what mining reads from a document, and what it leaves out; None if there is no such document."""
     place = next((place for place, one in enumerate(sources) if one.document_id == document_id), None)
     if place is None:
         return None

@@ -1,4 +1,4 @@
-"""The noun phrases of English statements, and how much each of them names."""
+"""Finds the noun phrases of English statements, and computes how much each of them names."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -41,7 +41,7 @@ BREAKS = word_set("""
     """)
 """Words that are not part of a noun phrase, in addition to function words."""
 _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|iar|ing|ed|er than)$")
-"""Word endings that usually do not end a noun phrase; "-ment" and such do."""
+"""Matches word endings that usually do not end a noun phrase; "-ment" and similar endings do."""
 _ENDS_ONE = re.compile(
     r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing"
     r"|directive|library|summary|archive|binary|boundary|parent|incident|variant|string|setting|mapping|warning|binding|pricing)$"
@@ -58,7 +58,7 @@ _JOINED_TO = re.compile(
     r" (?:on|to|from|with|between)) (?:(?:the|an?) )?$"
 )
 _LINK = re.compile(r" (?:on|to|from|with|between) (?:(?:the|an?) )?")
-"""Links between the parts of a noun phrase: any before "of", some nouns before other prepositions."""
+"""Matches links between the parts of a noun phrase: "of" after any noun, other prepositions after certain nouns."""
 _SPEAKER = re.compile(
     r"^(?:(?:\[[^\[\]]{1,40}\] ?)+:? ?|[A-Z][\w'’.-]*(?: [\w.'’-]+){0,2}(?: \([^()]*\))?: )(?=[A-Z])"
     r"|^[A-Z][a-z]+ [A-Z][a-z]+: "
@@ -71,27 +71,27 @@ _DETERMINED = re.compile(
     re.I,
 )
 _SUBORDINATE = re.compile(r"\b(?:as|when|while|if|because|since|once|until|unless|where|that) (?:(?:the|an?|its|their) )?$", re.I)
-"""Words before the subject of a clause: in "as the dust settles" the last word is a verb."""
+"""Words before the subject of a clause: in "as the dust settles", the last word is a verb."""
 _VERSION = re.compile(r"[vV]\d+(?:\.|$)")
-"""A version, which names nothing without its product."""
+"""Matches a version, which names nothing without its product."""
 MOST_WORDS, FEWEST = 14, 1.5
-"""Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
+"""Maximum number of words in a subject, and minimum value of a subject; see `Naming.value`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What the words of a collection name. `proper`: its names; `common`: words of its topic, which distinguish nothing; both in
-    lower case."""
+    """What the words of a collection name, all in lower case. `proper`: its names; `common`: words of its topic, which do not
+    distinguish anything."""
 
     proper: Collection[str]
     common: Collection[str] = ()
 
     def is_name(self, word: str) -> bool:
-        """Whether a word is a name: usually capitalized, or with capitals or digits inside."""
+        """Whether a word is a name: it is usually capitalized, or has capitals or digits inside."""
         return word.lower() in self.proper or bool(re.search(r"\w[A-Z\d]|\w[._]\w", word) and not _VERSION.match(word))
 
     def value(self, phrase: str) -> float:
-        """How much a phrase names: 2 for each name, 1 for each noun, half for a word that many subjects share."""
+        """Return how much a phrase names: 2 for each name, 1 for each noun, 0.5 for a word that many subjects share."""
         value, last = 0.0, ""
         for word in dict.fromkeys(WORD.findall(phrase)):
             word = re.sub(r"['’]s$", "", word)
@@ -109,16 +109,16 @@ class Naming:
 
 
 def stated(text: str) -> str:
-    """A statement without the brackets around it, and without a speaker or a label before it ("POLL: ", "[Ann] ")."""
+    """Return a statement without enclosing brackets, and without a speaker or a label before it ("POLL: ", "[Ann] ")."""
     bare = re.sub(r"^\(([^()]*)\)?\.?$", r"\1", text)
     return _SPEAKER.sub("", bare)
 
 
 def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tuple[list[str], int, int]]:
-    """The base noun phrases of a statement: the words (names as written), and where they begin and end in the text. A number
+    """Yield the base noun phrases of a statement: the words (names as written), and their begin and end in the text. A number
     belongs to the name before it.
 
-    `verbs`: the offsets of the finite verbs, if they are known; without them, words in -s may be taken for verbs.
+    `verbs`: the offsets of the finite verbs, if known. If they are not, words that end in -s may be taken for verbs.
     """
     found = [*WORD.finditer(text)]
     tokens = [match.group() for match in found]
@@ -145,7 +145,7 @@ def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tup
             or verb
             or any(mark in word for mark in "’'/")
         )
-        # A name and the common noun before it are two phrases; after it they are one ("Redis cluster").
+        # A common noun and a following name are two phrases; a name and a following common noun are one ("Redis cluster").
         if run and (breaks or (name and run[-1] == run[-1].lower())):
             yield run, begin, found[place - 1].end()
             run = []
@@ -160,7 +160,7 @@ def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tup
 
 
 def is_noun_phrase(run: Sequence[str], before: str) -> bool:
-    """Whether a run of words is a noun phrase, not a verb with its object or subject ("improve clarity", "apps consume").
+    """Whether a run of words is a noun phrase, and not a verb with its object or subject ("improve clarity", "apps consume").
     `before`: the text before it."""
     first, last = run[0].lower(), run[-1]
     if before.endswith("by ") or (len(run) == 1 and len(last) > 5 and last.endswith("ly")):
@@ -178,7 +178,7 @@ def is_noun_phrase(run: Sequence[str], before: str) -> bool:
 
 
 def phrases(text: str, naming: Naming) -> list[str]:
-    """The noun phrases of a statement that name something, most telling first, with what belongs to them ("X of the Y")."""
+    """Return the noun phrases of a statement that name something, most specific first, with their complements ("X of the Y")."""
     text = re.sub(r"\s*\([^)]*\)|(?<!\w)[@_`*]+", "", stated(text))
     parts = [(0, text), *((match.end(), text[match.end() :]) for match in re.finditer(r"[,;:] ", text))]
     verbs = {begin + found.start() for begin, part in parts if (found := finite_verb(part)) is not None}
@@ -215,7 +215,7 @@ def phrases(text: str, naming: Naming) -> list[str]:
 
 
 def with_article(subject: str) -> str:
-    """A noun phrase in the form used in a question: "the label printer", "badge readers", "Frankfurt"."""
+    """Return a noun phrase in the form used in a question: "the label printer", "badge readers", "Frankfurt"."""
     last = subject.split()[-1]
     plain = last == last.lower() and not re.search(r"[\d._”]", last)
     return f"the {subject}" if plain and SINGULAR.search(last) else subject

@@ -1,7 +1,8 @@
-"""Writes the question that an English statement answers: its subject and verb, with an interrogative in place of the answer.
+"""Writes the question that an English statement answers: the statement's subject and verb, with a question word in place of the
+answer.
 
-A statement is read as one clause: what precedes its subject, the subject, the auxiliaries, the verb and the rest. A subject that
-names nothing ("the bug", "we") is replaced by the noun phrase of the rest that names most.
+A statement is parsed into one clause: the words before the subject, the subject, the auxiliaries, the verb and the rest. If the
+subject names nothing ("the bug", "we"), the most specific noun phrase of the rest replaces it.
 """
 
 import re
@@ -18,7 +19,7 @@ _FRONTED = word_set("""
     also additionally furthermore moreover therefore finally note hence thus so then but and or yet nevertheless nonetheless
     meanwhile similarly likewise consequently otherwise technically generally hopefully currently previously
     """)
-"""Words that begin what precedes a subject."""
+"""Words that begin the part before a subject."""
 _BE = word_set("is are was were be been being am")
 _HAVE = word_set("has have had")
 _MODALS = word_set("can could may might must shall should will would")
@@ -27,7 +28,7 @@ _NO_OBJECT = word_set("""
     appear arrive be become begin come continue exist fail fall feel get give go happen keep lead leave let make mean occur prove
     put remain result rise run seem set sit start stay stop take tend turn work want try wait look
     """)
-"""Verbs whose object, asked for by "What ...?", makes no good question."""
+"""Verbs with which "What ...?" is not a good question about the object."""
 _REASON = re.compile(
     r",? ?\b(?:because|due to|owing to|as a result of|caused by|thanks to|for (?:the )?(?:lack|sake|want) of"
     r"|so that|in order to|(?<!s )after (?!\d|an? \w+ (?:hour|day|week|month)))",
@@ -40,13 +41,13 @@ _PHRASAL = re.compile(
 _STATE = re.compile(
     r"(?:[a-z]+ly )?(?!(?:one|some|part|out|up|most|all|none|due|according)\b)[a-z]+ (?:to|on|with|for|about|of)(?= (?!be\b)\w)"
 )
-"""An adjective and the preposition of its complement: "vulnerable to"."""
+"""Matches an adjective and the preposition of its complement: "vulnerable to"."""
 _CHANGES = word_set("climb decline decrease drop fall grow increase rise shrink")
 _NO_SUBJECT = re.compile(r"[,;:“”]| [-–—] |\b(?:which|whom|whose|what|if|when|because|while)\b")
 _HAPPENS = word_set("""
     break cease collapse crash decline decrease degrade disappear drop fall fail increase leak overflow restart resume rise stop
     """)
-"""Verbs about which one asks why."""
+"""Verbs that suggest the question "Why ...?"."""
 _PERIOD = re.compile(
     r" ?\b(?:for|over) (?:(?:about|around|over|more than|almost|nearly|up to|at least|approximately|another|a total of) )*"
     r"(?:[\d.,]+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|several|a few)[ -](?:\w+ )?(?:seconds?"
@@ -65,34 +66,34 @@ KINDS = {
     "What was decided about {}": r"decided|accepted|rejected|approved|agreed|voted|elected|adopted",
     "What has changed with {}": r"deprecated|removed|replaced|added|introduced|renamed|stabilized|changed|upgraded",
 }
-"""Kinds of statements: the question about a subject, and the verbs that show the kind; of two kinds the first one counts."""
+"""(Question about a subject, verbs that indicate it) for each kind of statement. If two kinds fit, the first one counts."""
 _TREATED = "What was decided about {}"
 """"X was rejected" answers this question about X, but "X rejected Y" does not."""
 KNOWN = "What is known about {}"
-"""The question about a subject of statements of no kind."""
+"""The question about a subject if the statements have no such kind."""
 _CONDITION = re.compile(
     r"^((?:If|When|Whenever|Unless) [^,;:]+), (?=\w)|^(?!(?:If|When|Unless) )[^;:]* ((?:if|whenever|unless) [^,;:]+)$"
 )
-"""A condition before or after the main clause."""
+"""Matches a condition before or after the main clause."""
 OF_THE_TOPIC = ("What is ", "What are ", "Why ")
-"""Questions about what the collection is about; it does many things, so "What did Rust use?" says nothing."""
+"""Questions about the collection's topic. The topic does many things, so "What did Rust use?" would be too vague."""
 _REFERRING = re.compile(
     r"(?:this|these|those|that|such|it|its|their|his|her|our|we|they|there|the (?:following|above|same|other))\b", re.I
 )
-"""Subjects that are understood only from the text before."""
+"""Subjects that can be understood only from the preceding text."""
 _SUBORDINATE = re.compile(
     r"^(?:when(?:ever)?|if|because|although|though|while|since|after|before|once|whereas|given that) ", re.I
 )
 _AUXILIARIES = _BE | _HAVE | _MODALS | _DO
 _PARTICLE = 4
-"""Maximum words of a complement without an object that a question repeats ("run out of amoxicillin")."""
+"""Maximum number of words of a complement without an object that a question repeats ("run out of amoxicillin")."""
 _TELLING = 2
-"""Minimum that a phrase of several words must name to come before a vague subject."""
+"""Minimum value at which a phrase of several words is used instead of a vague subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question without its question mark, its subject, and those of its words that do not count as an answer."""
+    """A question without its question mark, its subject, and the words of the question that do not count as an answer."""
 
     subject: str
     text: str
@@ -101,7 +102,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A statement's main clause. `verb` is the last word of its verb group, `base` that verb's base ("be" if it is a copula)."""
+    """The main clause of a statement. `verb` is the last word of its verb group, `base` the base form of that verb ("be" for a
+    copula)."""
 
     lead: str
     subject: str
@@ -117,12 +119,13 @@ class Clause:
         return bool(self.auxiliaries) and self.auxiliaries[-1] in _BE and self.base != "be" and not self.verb.endswith("ing")
 
     def asked(self, tail: str) -> str:
-        """The clause in the order of a question, with `tail` for its rest: "did payments in Frankfurt fail"."""
+        """Return the clause in the word order of a question, with `tail` in place of its rest: "did payments in Frankfurt
+        fail"."""
         if not self.auxiliaries:
             past = self.verb != self.base and not self.verb.endswith("s")
             head = re.split(" (?:of|for|in|on|to|with|from|at) ", self.subject)[0].split()[-1]
             one = bool(SINGULAR.search(head)) or head != head.lower()
-            # A singular with the base form has a verb such as "hit", in the past.
+            # After a singular subject, a verb such as "hit" in its base form is a past form.
             do = "did" if past or (self.verb == self.base and one and head == head.lower()) else "does" if one else "do"
             return " ".join(filter(None, (do, self.subject, self.base, tail)))
         first, *others = self.auxiliaries
@@ -132,7 +135,7 @@ class Clause:
 
 
 def read_clause(text: str, naming: Naming) -> Clause | None:
-    """The main clause of a statement; None if its subject or verb is not recognized."""
+    """Parse the main clause of a statement. Return None if its subject or verb is not recognized."""
     text = re.sub(r"\s*\([^)]*\)", "", stated(text)).strip().rstrip(".")
     text = re.sub(r"^(?:Note|Reminder|So|And|But|However|Also)\b[:,]? ?", "", text)
     text = re.sub(r"^([^,]{3,60}), [^,]{2,60}, (?=(?:was|were|is|are|has|have|had|will|can|could|may)\b)", r"\1 ", text)
@@ -163,7 +166,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
     group, rest = verb_group(text[found.start() :])
     if len(group) == 1 and group[0].lower() not in _AUXILIARIES and rest.split(" ", 1)[0] in _AUXILIARIES:
         words, (group, rest) = [*words, group[0]], verb_group(rest)
-    # "Items recorded in the log were lost": a participle after the subject's noun is not the verb.
+    # "Items recorded in the log were lost": the participle after the subject's noun is not the verb.
     gerund = len(words) == 1 and words[0].endswith("ing")
     linked = re.match(r"(?:in|by|on|for|from|to|with|at|as|about) ", rest)
     if len(group) == 1 and group[0].endswith("ed") and (linked or gerund):
@@ -178,7 +181,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
         return None
     start = words[0].lower()
     if BASES.get(start) == start and words[1:2] and words[1].lower() in FUNCTION_WORDS - {"of", "and"}:
-        # "Consider how ..." asks somebody to do something.
+        # "Consider how ..." asks the reader to do something.
         return None
     if (start in FUNCTION_WORDS and start not in OPEN) or start in _FRONTED | NEVER_NOUNS | ADVERBS:
         return None
@@ -200,7 +203,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
 
 
 def verb_group(text: str) -> tuple[list[str], str]:
-    """The auxiliaries, adverbs and verb at the beginning of a text, and what follows."""
+    """Return the auxiliaries, adverbs and verb at the beginning of a text, and the text after them."""
     words = text.split(" ")
     group: list[str] = []
     held = ""
@@ -221,7 +224,7 @@ def verb_group(text: str) -> tuple[list[str], str]:
 
 
 def ask(text: str, naming: Naming, about: Callable[[str], bool]) -> Iterator[Question]:
-    """Questions that a statement answers, best first: about its subject, else about a noun phrase that names something.
+    """Yield questions that a statement answers, best first. They are about its subject, or else about a specific noun phrase.
     `about`: whether the statement's documents are about a phrase."""
     main = read_clause(text, naming)
     lead = main.lead if main is not None else text.split(",", 1)[0]
@@ -248,7 +251,7 @@ def ask(text: str, naming: Naming, about: Callable[[str], bool]) -> Iterator[Que
         yield Question(condition, f"What happens {condition}", condition)
     kind, named = kind_of([text]), phrases(text, naming)
     if main is not None and kind == KNOWN:
-        # A question of no kind is about the subject rather than about another phrase.
+        # A general question is about the subject rather than about another phrase.
         named.sort(key=lambda phrase: phrase.lower() not in main.subject.lower())
     asked = [Question(phrase, kind.format(phrase), kind.format(phrase)) for phrase in named]
     yield from (one for one in asked if about(one.subject))
@@ -261,7 +264,7 @@ def ask(text: str, naming: Naming, about: Callable[[str], bool]) -> Iterator[Que
 
 
 def _condition(text: str) -> str:
-    """The condition of a statement, if it can be understood alone: "if the disk is full"."""
+    """Return the condition of a statement, if it can be understood alone: "if the disk is full"."""
     found = _CONDITION.match(re.sub(r"\s*\([^)]*\)", "", stated(text)).strip().rstrip("."))
     if found is None:
         return ""
@@ -272,7 +275,7 @@ def _condition(text: str) -> str:
 
 
 def kind_of(texts: Sequence[str]) -> str:
-    """The question about the kind that at least half of the texts are of, by their finite verbs."""
+    """Return the question for the kind that at least half of the texts have, judged by their finite verbs."""
     acted = [verb_group(text[found.start() :])[0] if (found := finite_verb(text)) else [] for text in map(stated, texts)]
     counted = {asked: sum(bool(verb and re.fullmatch(words, verb[-1], re.I)) for verb in acted) for asked, words in KINDS.items()}
     asked = max(counted, key=counted.__getitem__)
@@ -285,8 +288,8 @@ def is_past(verb: str) -> bool:
 
 
 def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
-    """The questions about a clause whose subject names something, best first, each with the words that do not count as an
-    answer, besides the subject."""
+    """Yield the questions about a clause with a specific subject, best first. Each comes with the words that do not count as an
+    answer, in addition to the subject."""
     rest, base, verb = clause.rest, clause.base, f"{clause.verb} {clause.base}"
     object_ = base not in _NO_OBJECT and _object(rest)
     if clause.negated:
@@ -356,7 +359,8 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
 
 
 def of_clauses(clauses: Sequence[Clause], shortest: Clause) -> Iterator[tuple[str, str]]:
-    """The questions that several clauses with one subject and verb answer. `shortest`: the clause with the shortest subject."""
+    """Yield the questions that several clauses with the same subject and verb answer. `shortest`: the clause with the shortest
+    subject."""
     verb = f"{shortest.verb} {shortest.base}"
     rests = [clause.rest for clause in clauses]
     if shortest.base == "be":
@@ -374,7 +378,7 @@ def of_clauses(clauses: Sequence[Clause], shortest: Clause) -> Iterator[tuple[st
 
 
 def _object(rest: str) -> bool:
-    """Whether the words after a verb begin with its object, or with the clause that is its object."""
+    """Whether the words after a verb begin with its object, or with a clause that is its object."""
     first = rest.split(" ", 1)[0].lower()
     if not first or not first[0].isalnum() or first in ADVERBS or first.endswith("ly"):
         return False
@@ -382,7 +386,7 @@ def _object(rest: str) -> bool:
 
 
 def _short(rest: str, base: str) -> str:
-    """The beginning of a complement that keeps a question complete: an object or an adjective, without what is added to it."""
+    """Return the shortest beginning of a complement that completes a question: an object or an adjective, without additions."""
     if base != "be" and not _object(rest):
         return ""
     found = re.match(

@@ -1,7 +1,7 @@
 """Reads the documents of a folder. Nothing is skipped silently: unreadable files are reported.
 
-Text, Markdown and HTML are read here; a line of JSONL and a row of CSV is a document (`id`, `text`, `title`), also in a BEIR
-corpus. PDF and office files go to a converter (extra `documents`).
+Text, Markdown and HTML are read directly. In JSONL, which includes BEIR corpora, each line is a document (`id`, `text`, `title`);
+in CSV, each row. PDF and office files are converted (extra `documents`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from summhay_ray.mine.converting import CONVERTED, Converter, NotConverted
 from summhay_ray.text import chunks, page_text
 
 LARGEST = 20_000_000
-"""Maximum characters of a document that is not cut into parts."""
+"""Maximum number of characters of a document that is not cut into parts."""
 LARGEST_FOLDER = 100_000_000
-"""Maximum characters of a document that is cut into parts, and of all mined documents together: about 2 GB of memory."""
+"""Maximum number of characters of a document that is cut into parts, and of all mined documents together. They take about 2 GB of
+memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: its id (its path in the folder, with `#ID` for a row or a part of a file) and its text."""
+    """A document's text and id. The id is the path in the folder, with `#ID` for a row or a part of a file."""
 
     document_id: str
     text: str
@@ -35,7 +36,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file or row that could not be read: its path or id, the class of the error, and a message with the remedy."""
+    """A file or row that cannot be read: its path or id, the class of the error, and a message with the remedy."""
 
     document_id: str
     error: str
@@ -43,10 +44,11 @@ class Unread:
 
 
 def read_folder(folder: Path, part_tokens: int | None = None) -> tuple[list[Source], list[Unread]]:
-    """All documents below a folder, by path. `part_tokens`: maximum cl100k tokens of a part; None: do not cut.
+    """Read all documents below a folder, ordered by path. `part_tokens`: maximum cl100k tokens of a part; None: documents are not
+    cut.
 
-    Hidden files (`.name`) are not documents. Raises OSError if the folder itself cannot be read, and UserError if a converter
-    limit in the environment is not a number.
+    Hidden files (`.name`) are skipped. Raises OSError if the folder itself cannot be read, and UserError if a converter limit in
+    the environment is not a number.
     """
     sources: list[Source] = []
     unread: list[Unread] = []
@@ -74,7 +76,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _flaw(source: Source, seen: set[str], part_tokens: int | None) -> Unread | None:
-    """Why a document cannot be used; None if it can."""
+    """Return why a document cannot be used, or None if it can."""
     if not source.text.strip():
         return Unread(source.document_id, "empty", "has no text; nothing can be found in it")
     if source.document_id in seen:
@@ -98,8 +100,8 @@ def _parts(source: Source, part_tokens: int | None) -> list[Source]:
 
 
 def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool) -> Iterator[Source | Unread]:
-    """The documents of one file, and its unreadable parts. `bare`: ids of rows are used without the file's name."""
-    # Not resolve(), which raises an error for a link that leads to itself.
+    """Yield the documents of one file, and its unreadable parts. `bare`: the ids of rows are used without the file's name."""
+    # resolve() must not be used, since it raises an error for a link to itself.
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         yield Unread(name, "outside", "is a link that leads out of the folder; copy the file into it")
         return
@@ -111,7 +113,7 @@ def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool)
         return
     except UserError as error:
         if error.exit_code != UserError.exit_code:
-            # SIGTERM ends the command, and says nothing about this file.
+            # SIGTERM ends the command; it is not this file's error.
             raise
         yield Unread(name, "unreadable", f"is not read: {str(error).removeprefix(f'{path}: ')}")
         return
@@ -154,8 +156,8 @@ def _lines(text: str, name: str, bare: bool) -> Iterator[Source | Unread]:
 
 
 def read_table(text: str, column: str) -> csv.DictReader[str]:
-    """The rows of a CSV text. The separator is the one with which its first line contains the column: comma, semicolon
-    (written by spreadsheets where the comma is the decimal sign) or tab."""
+    """Return the rows of a CSV text. The separator is the one that makes the first line contain the column: comma, semicolon
+    (which spreadsheets write if the comma is the decimal sign) or tab."""
     csv.field_size_limit(2**31 - 1)
     for comma in ",;\t":
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=comma)
@@ -177,7 +179,7 @@ def _table(text: str, name: str) -> Iterator[Source | Unread]:
 
 
 def _row(name: str, row: dict[str, object], number: int, bare: bool) -> Source:
-    """A row as a document; its title, if any, is the first line."""
+    """Return a row as a document. Its title, if any, is the first line."""
     given = row.get("_id", row.get("id"))
     own = str(given) if isinstance(given, str | int) and str(given) else str(number)
     title = str(row.get("title") or "").strip()

@@ -1,7 +1,7 @@
-"""People's decisions about a mined haystack, and the haystack after applying them.
+"""Applies people's decisions to a mined haystack.
 
-A decision refers to an insight by its content: what was found, in which sentences of which texts. It therefore also applies to
-the haystack of a folder that has grown, with other numbers and names.
+A decision identifies an insight by its content: the sentences of the texts in which it was found. So it still applies after the
+folder has grown, although numbers and names in the haystack have changed.
 """
 
 import copy
@@ -15,23 +15,23 @@ from pydantic import BaseModel, ConfigDict
 from summhay_ray.mine.haystack import kept_insights, short_id
 
 PERSON = "a person"
-"""The `by` of a document that a review adds."""
+"""The value of `by` for a document that a review adds."""
 SAME = 0.5
-"""Share of a decision's documents in which an insight must rest on the same sentences to be the same insight."""
+"""A decision applies to an insight that is based on the same sentences in at least this share of the decision's documents."""
 REVIEW, CHECK = "review", "check"
-"""Fields of `topic_metadata.mine` with people's work: their decisions, and the pairs they confirmed."""
+"""Fields of `topic_metadata.mine` with people's work: their decisions, and the pairs that they confirmed."""
 
 
 class Decision(BaseModel):
-    """What a person decided about one insight. An empty field keeps what mining found."""
+    """A person's decision about one insight. An empty field keeps what mining found."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     insight_id: str
     found: str = ""
-    """The insight as it was found; empty if a person wrote it."""
+    """The text of the insight as it was found; empty if a person wrote it."""
     home: tuple[str, str] = ("", "")
-    """Subtopic and query under which it was found."""
+    """The subtopic and the query under which it was found."""
     evidence: dict[str, tuple[str, str]] = {}
     """Document in which it was found -> (hash of its text, the sentences)."""
     keep: Literal["", "yes", "no"] = ""
@@ -42,33 +42,33 @@ class Decision(BaseModel):
     """Document that a person added -> hash of its text."""
     removed: dict[str, str] = {}
     into: str = ""
-    """The insight that this one is merged into."""
+    """The insight into which this one is merged."""
     note: str = ""
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is decided, as for an insight into which another is merged."""
+        """Whether nothing is decided, as for an insight into which another one is merged."""
         return not any((self.keep, self.insight, self.subtopic, self.query, self.added, self.removed, self.into, self.note))
 
 
 def text_hash(text: str) -> str:
-    """The hash by which a document's text is recognized."""
+    """Return the hash that identifies a document's text."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def homes_of(raw: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Id of an insight -> its subtopic and query."""
+    """Return insight id -> its subtopic and query."""
     return {one["insight_id"]: (part["subtopic"], part["query"]) for part in raw["subtopics"] for one in part["insights"]}
 
 
 def decisions_of(raw: Mapping[str, Any]) -> list[Decision]:
-    """The decisions that a haystack's JSON holds."""
+    """Return the decisions in a haystack's JSON."""
     held = raw["topic_metadata"]["mine"].get(REVIEW) or {}
     return [Decision.model_validate(one) for one in held.get("decisions", ())]
 
 
 def reviewed(raw: Mapping[str, Any], decisions: Sequence[Decision]) -> dict[str, Any]:
-    """The haystack as found, `raw`, with the decisions applied; without any, it is equal to `raw`."""
+    """Return `raw`, the haystack as found, with the decisions applied. Without decisions, it equals `raw`."""
     made = copy.deepcopy(dict(raw))
     if not decisions:
         return made
@@ -80,7 +80,7 @@ def reviewed(raw: Mapping[str, Any], decisions: Sequence[Decision]) -> dict[str,
         _decide(insights[decision.insight_id], decision)
     into = {one.insight_id: one.into for one in decisions if one.into}
     struck = {one.insight_id for one in decisions if one.keep == "no"}
-    # Merged insights are processed in order, so that chains of merges reach their final insight.
+    # Merged insights are processed in order, so that chains of merges reach their last insight.
     for insight_id in sorted(into, key=lambda one: len(_path(one, into)), reverse=True):
         target = insights[into[insight_id]]
         held = {evidence["document_id"] for evidence in target["evidence"]}
@@ -130,7 +130,7 @@ def _decide(insight: dict[str, Any], decision: Decision) -> None:
 
 
 def _path(insight_id: str, into: Mapping[str, str]) -> list[str]:
-    """The insight and those into which it is merged; the last one remains."""
+    """Return the insight, the one into which it is merged, and so on. The last one remains."""
     path = [insight_id]
     while path[-1] in into:
         path.append(into[path[-1]])
@@ -140,7 +140,7 @@ def _path(insight_id: str, into: Mapping[str, str]) -> list[str]:
 def _subtopics(
     found: Sequence[dict[str, Any]], insights: Sequence[dict[str, Any]], decisions: Mapping[str, Decision]
 ) -> list[dict[str, Any]]:
-    """The subtopics of these insights: found ones in their order, then those that people made."""
+    """Return the subtopics of these insights: the found ones in their order, then those that people made."""
     homes = {one["insight_id"]: subtopic["subtopic_id"] for subtopic in found for one in subtopic["insights"]}
     order = {insight_id: place for place, insight_id in enumerate(homes)}
     named: dict[str, str] = {}
@@ -164,7 +164,7 @@ def _subtopics(
             groups[before], asked[before] = groups.pop(key), asked.pop(key)
     made = []
     for key, ones in groups.items():
-        # A subtopic that no document covers has none.
+        # A subtopic with no documents in the haystack gets none.
         if ones or listed.get(key, {}).get("absent"):
             subtopic = dict(listed.get(key, {"subtopic_id": key}))
             if key in asked:
@@ -175,9 +175,10 @@ def _subtopics(
 
 
 def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decision]:
-    """Decisions about earlier haystacks, as decisions about `raw`; the first one about an insight counts.
+    """Convert decisions about earlier haystacks to decisions about `raw`. The first decision about an insight counts.
 
-    An edited insight that is not found in `raw` stays, as if a person had added it, as long as one of its documents does.
+    If an edited insight is not found in `raw`, it stays as an insight that a person added, as long as `raw` contains one of its
+    documents.
     """
     hashes = {document["document_id"]: text_hash(document["document_text"]) for document in raw["documents"]}
     names: dict[str, list[str]] = {}
@@ -185,7 +186,8 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decis
         names.setdefault(digest, []).append(name)
 
     def there(documents: Mapping[str, str]) -> dict[str, str]:
-        """The documents (name -> hash of the text) that are in `raw`: matched by text or, if it has changed, by name."""
+        """Return the given documents (name -> hash of the text) that `raw` contains: matched by text or, if it has changed, by
+        name."""
         now = [name for digest in documents.values() for name in names.get(digest, ())]
         now += [name for name, digest in documents.items() if name in hashes and digest not in names]
         return {name: hashes[name] for name in now}
@@ -219,7 +221,7 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decis
 
 
 class _Sentences:
-    """The sentences of insights, by text. `hashes`: document -> hash of its text."""
+    """The sentences on which insights are based, by text. `hashes`: document -> hash of its text."""
 
     def __init__(self, insights: Iterable[Mapping[str, Any]], hashes: Mapping[str, str]) -> None:
         self._texts = set(hashes.values())
@@ -230,7 +232,8 @@ class _Sentences:
                 self._held.setdefault(hashes[held["document_id"]], {})[one["insight_id"]] = one, words
 
     def same(self, decision: Decision) -> str:
-        """The id of the insight that rests on the sentences of a decision, in the same texts; empty without one."""
+        """Return the id of the insight that is based on the sentences of a decision, in the same texts; empty if there is
+        none."""
         words = {digest: " ".join(text.split()) for digest, text in decision.evidence.values() if digest in self._texts}
         shared: dict[str, list[Mapping[str, Any]]] = {}
         for digest, old in words.items():
@@ -247,8 +250,8 @@ class _Sentences:
 
 
 def _followed(decisions: list[Decision], raw: Mapping[str, Any]) -> list[Decision]:
-    """The decisions, and those that follow from them. If a person moved some of the insights that were found together, new
-    insights of that group move to the same place."""
+    """Return the decisions, and decisions for new insights. If a person moved at least half of the insights that were found in
+    one subtopic, its new insights move to the same place."""
     by_id = {one.insight_id: one for one in decisions}
     for part in raw["subtopics"]:
         moved = Counter((one.subtopic, one.query) for key in part["insights"] if (one := by_id.get(key["insight_id"])))

@@ -1,7 +1,7 @@
-"""The sheet on which a person reviews a mined haystack, and the decisions on it.
+"""Writes the sheet on which a person reviews a mined haystack, and reads the decisions from it.
 
-A sheet shows one state of the review: a row for each insight, by rank. A person's change in a row is an edit of that state. An
-invalid edit is refused with its row and column, and then no edit is applied.
+A sheet has one row for each insight, by rank, and shows one state of the review. A person's changes are edits of that state. An
+invalid edit is refused with its row and column; then no edit is applied.
 """
 
 import re
@@ -15,25 +15,26 @@ from summhay_ray.mine.review import Decision, homes_of, text_hash
 from summhay_ray.mine.sheets import LONGEST, Row, cell_text
 
 EDITED = ("keep", "insight", "subtopic", "query", "documents", "merge_into", "note")
-"""Columns that a person edits."""
+"""Columns that a person may edit."""
 COLUMNS = (
     *("insight_id", "rank", "doubts", "keep", "insight", "subtopic", "query", "documents", "merge_into", "note"),
     *("confidence", "evidence", "run"),
 )
 _NUMBERS = ("rank", "confidence")
 _SHOWN = 5
-"""Maximum sentences of evidence in a row."""
+"""Maximum number of evidence sentences in a row."""
 _SEPARATOR = " | "
 _YES, _NO = ("yes", "y", "x", "1", "true"), ("no", "n", "0", "false")
 _ALL = re.compile(r"\(all \d+ documents\)")
-"""Represents the documents of an insight that has too many for a cell; `+NAME` and `-NAME` after it edit them."""
+"""Stands for the documents of an insight that has too many for a cell. `+NAME` and `-NAME` after it add and remove documents."""
 
 State = Mapping[str, dict[str, str]]
-"""Id of an insight -> its cells."""
+"""Insight id -> its cells."""
 
 
 def review_rows(raw: Mapping[str, Any], decisions: Sequence[Decision], state: str) -> list[dict[str, str]]:
-    """The rows of the sheet: all insights as found in `raw`, then added ones. `state`: identifies the state shown."""
+    """Return the rows of the sheet: all insights as found in `raw`, then added ones. `state`: identifies the state that the sheet
+    shows."""
     by_id = {one.insight_id: one for one in decisions}
     homes = homes_of(raw)
     rows = []
@@ -80,7 +81,8 @@ def _listed(documents: Sequence[str]) -> str:
 
 
 def decided(rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str) -> list[Decision]:
-    """The decisions after applying a sheet's edits. `raw`: the haystack as found; `shown`: the decisions in the sheet's `state`.
+    """Return the decisions after applying a sheet's edits. `raw`: the haystack as found; `shown`: the decisions in the sheet's
+    `state`.
 
     Raises UserError, with row and column, for the first invalid edit.
     """
@@ -88,7 +90,7 @@ def decided(rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decisio
 
 
 class _Sheet:
-    """A filled-in sheet, and the state that it was written from."""
+    """A filled-in sheet, and the state that it shows."""
 
     def __init__(self, rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str) -> None:
         self._raw, self._shown, self._file = raw, {one.insight_id: one for one in shown}, file
@@ -101,9 +103,9 @@ class _Sheet:
         self._found = {one["insight_id"]: one for one in kept_insights(raw)}
         self._rows: dict[str, Row] = {}
         self._edits: dict[str, dict[str, str]] = {}
-        """Id -> column -> the person's new value."""
+        """Insight id -> column -> the person's new value."""
         self._held: dict[str, list[str]] = {}
-        """Id -> the edited documents."""
+        """Insight id -> the edited documents."""
         for row in rows:
             self._read(row)
         if lacking := [row for name, row in self._before.items() if name not in self._rows]:
@@ -164,7 +166,7 @@ class _Sheet:
         return [*held]
 
     def _documents_before(self, insight_id: str) -> list[str]:
-        """The documents of an insight in the state that the sheet shows."""
+        """Return the documents of an insight in the state that the sheet shows."""
         old = self._shown.get(insight_id, Decision(insight_id=insight_id))
         return [name for name in _documents(self._found.get(insight_id)) if name not in old.removed] + [*old.added]
 
@@ -172,7 +174,7 @@ class _Sheet:
         return self._edits[insight_id].get(column, self._before.get(insight_id, {}).get(column, ""))
 
     def decisions(self) -> list[Decision]:
-        """The decisions; checks the rows together first."""
+        """Check the rows together, and return the decisions."""
         self._check_struck()
         self._check_texts()
         places = self._places()
@@ -206,7 +208,7 @@ class _Sheet:
         return made
 
     def _check_struck(self) -> None:
-        """Refuse values without effect in a row that is struck or merged, and merges into nothing."""
+        """Refuse values without effect in a struck or merged row. Also refuse a merge into an insight that does not remain."""
         into = {name: target for name in self._rows if (target := self._value(name, "merge_into"))}
         struck = {name for name in self._rows if self._value(name, "keep") == "no"}
         if len(struck) + len(into.keys() - struck) == len(self._rows):
@@ -231,7 +233,7 @@ class _Sheet:
                 raise row.wrong("merge_into", f"{path[1]!r} is struck, or merged into this one; give one that stays")
 
     def _live(self) -> Iterator[str]:
-        """The insights that remain."""
+        """Yield the insights that remain."""
         return (one for one in self._rows if self._value(one, "keep") != "no" and not self._value(one, "merge_into"))
 
     def _check_texts(self) -> None:
@@ -243,10 +245,10 @@ class _Sheet:
                 raise self._rows[name].wrong("insight", f"is the text of insight {known}; merge one into the other (merge_into)")
 
     def _places(self) -> dict[str, tuple[str, str]]:
-        """Id -> subtopic and query.
+        """Return insight id -> (subtopic, query).
 
-        A subtopic that is in the sheet takes the insight. Another one with its own query is new; without a query, it renames the
-        insight's subtopic. A query applies to its whole subtopic.
+        If the sheet has the written subtopic, the insight moves there. If not, the subtopic is new if it has a query; otherwise
+        the insight's own subtopic is renamed. A query applies to its whole subtopic.
         """
         queries: dict[str, str] = {}
         for row in self._before.values():

@@ -1,4 +1,4 @@
-"""Tables for people, as CSV or XLSX, in spite of what spreadsheets do to them.
+"""Reads and writes tables for people, as CSV or XLSX, and undoes the changes that spreadsheets make.
 
 In CSV, an apostrophe precedes a cell that a spreadsheet would take for a formula, a number or a date. The reader accepts commas,
 semicolons and tabs, UTF-8 and UTF-16, rows and columns in any order, and empty rows.
@@ -23,13 +23,14 @@ from summhay_ray.text import quoted, unquoted
 
 ENDINGS = (".csv", ".xlsx")
 LONGEST = 30_000
-"""Maximum characters of a cell; spreadsheets cut cells after 32,767."""
+"""Maximum number of characters in a cell. Spreadsheets cut cells after 32,767."""
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _MONTH = r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-zä]*\.?"
 _TURNED = re.compile(rf"'*(?=.*\d)(?:[\d\s.,:/+%-]|(?<=\d)e[+-]?(?=\d)|(?<![^\W\d]){_MONTH})+", re.IGNORECASE)
-"""Texts that a spreadsheet takes for a number or a date, or that `_guarded` has already quoted."""
+"""Matches texts that a spreadsheet would take for a number or a date. It also matches texts that `_guarded` has already
+quoted."""
 _COUNT = re.compile(r"0|[1-9]\d{0,8}")
-"""A number that spreadsheets do not change."""
+"""Matches a number that spreadsheets do not change."""
 _OLD_EXCEL, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
 _WIDTHS = {"insight": 60, "query": 45, "documents": 45, "evidence": 80, "doubts": 30, "subtopic": 25, "question": 60}
 
@@ -43,11 +44,12 @@ class Row:
     cells: Mapping[str, str]
 
     def wrong(self, column: str, what: str) -> UserError:
-        """The error for a cell."""
+        """Return the error for a cell."""
         return _wrong(self.file, self.number, column, what)
 
     def holds(self, column: str, text: str) -> bool:
-        """True if the cell still contains `text`, except for spaces and quotes. Raises UserError if it has lost letters."""
+        """Whether the cell still contains `text`, except for spaces and quotation marks. Raise UserError if the cell has lost
+        letters."""
         cell, whole = " ".join(self.cells[column].split()), " ".join(cell_text(text).split())
         if cell == whole or _unguarded(cell) == whole:
             return True
@@ -63,11 +65,11 @@ class Row:
             return self.holds(column, text)
 
     def whole(self, column: str) -> str:
-        """The cell as it was written, without the leading apostrophe."""
+        """Return the cell as it was written, without the leading apostrophe."""
         return _unguarded(self.cells[column].strip())
 
     def text(self, column: str) -> str:
-        """The cell, with single spaces."""
+        """Return the cell with single spaces."""
         return " ".join(self.whole(column).split())
 
 
@@ -76,7 +78,7 @@ def _wrong(file: str, number: int, column: str, what: str) -> UserError:
 
 
 def cell_text(text: str) -> str:
-    """The text in the form that a cell can hold, without blanks at its ends, which readers drop."""
+    """Return the text in a form that a cell can hold. Blanks at its ends are removed, since readers drop them."""
     return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text.strip().replace("\r\n", "\n").replace("\r", "\n"))[:LONGEST]
 
 
@@ -89,7 +91,7 @@ def _unguarded(text: str) -> str:
 
 
 def check_new_sheet(path: Path) -> None:
-    """Raises UserError unless a sheet can be written here: a new file, with a known ending, in an existing folder."""
+    """Raise UserError unless a sheet can be written here: it must be a new file with a known extension in an existing folder."""
     if path.suffix.lower() not in ENDINGS:
         raise UserError(f"{path}: a sheet is a {' or '.join(ENDINGS)} file; give such a name")
     if path.suffix.lower() == ".xlsx" and importlib.util.find_spec("xlsxwriter") is None:
@@ -101,7 +103,7 @@ def check_new_sheet(path: Path) -> None:
 
 
 def write_cells(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]], marked: Collection[int] = ()) -> None:
-    """Write a sheet in the format of its file's ending; rows whose indices are `marked` are coloured if the format has
+    """Write a sheet in the format of its file's extension. Rows whose indices are in `marked` are coloured if the format has
     colours."""
     cells = [[cell_text(row[name]) for name in columns] for row in rows]
     if path.suffix.lower() != ".xlsx":
@@ -126,7 +128,7 @@ def write_cells(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
 
 
 def read_cells(path: Path) -> tuple[list[str], list[Row]]:
-    """The columns of a sheet, and its nonempty rows. Raises UserError, which names the unreadable part."""
+    """Read the columns of a sheet and its nonempty rows. Raise UserError, which names the unreadable part."""
     try:
         content = read_file(path)
     except OSError as error:
@@ -150,7 +152,7 @@ def read_cells(path: Path) -> tuple[list[str], list[Row]]:
 
 
 def check_columns(file: str, columns: Sequence[str], head: Sequence[str], rows: Sequence[Row]) -> None:
-    """Raises UserError for a missing column, or one that sheets do not have."""
+    """Raise UserError for a missing column, or for one that sheets do not have."""
     if lacking := [name for name in columns if name not in head]:
         raise UserError(
             f"{file} row 1: has no column {lacking[0]}; give a sheet of summhay mine, with its columns' names as written"

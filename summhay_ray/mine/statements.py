@@ -1,7 +1,8 @@
 """The sentences of all documents, with the words and numbers by which they are compared.
 
 A *fact* of a sentence is the root of a word, or a number (`#1025`). Its weight is its rarity: the logarithm of the number of
-documents over the number of those that have it. Memory grows with the text: sentences are compared by an inverted index.
+documents divided by the number of documents that have it. An inverted index finds similar sentences, so memory grows only
+linearly with the text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 FEWEST = 4
-"""A sentence with fewer facts (a heading, "She agreed.") states no insight."""
+"""Minimum number of facts of an insight. A sentence with fewer, such as a heading or "She agreed.", states none."""
 _NUMBER_WEIGHT = 1.5
 """Weight of a number, relative to a word of the same rarity."""
 _LEAST_WEIGHT = 0.05
@@ -36,21 +37,22 @@ _NO_STATEMENT = re.compile(
     r"|\b(?:visit|contact|follow) (?:us|our)\b|www\.|https?:|©",
     re.IGNORECASE,
 )
-"""Questions, exclamations and sentences to the reader: advertisements and footers recur, too, and state nothing."""
+"""Matches questions, exclamations and sentences to the reader. Advertisements and footers recur, too, but state no insight."""
 _DENIES = re.compile(
     r"(?<!\bor )\bnot\b(?! (?:only|just|merely|one|least)\b)|\b(?:never|cannot|no longer)\b|n[’']t\b", re.IGNORECASE
 )
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*|\[[^\[\]]{1,40}\](?=\s))+|\*\*|__|`")
-"""Emphasis in a text without other Markdown, and a label in bold or brackets before a sentence."""
+"""Matches emphasis in a text without other Markdown, and a label in bold or brackets before a sentence."""
 _RECURS, _SUBJECT_OF = 4, 0.35
-"""A document is about a word if at least this number of its sentences have it, and at most this share of all documents."""
+"""A document is about a word if at least `_RECURS` of its sentences have it, but at most the share `_SUBJECT_OF` of all
+documents."""
 _ENGLISH = 0.2
 """Minimum share of function words in an English text; it is usually above 0.4."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentClaim:
-    """A statement of a document, understandable without it, and the words of the document that express it."""
+    """A statement from a document, worded so that it can be understood alone, and the document's own words for it."""
 
     text: str
     words: str
@@ -62,14 +64,14 @@ class SentenceFacts:
 
     facts: Sequence[str]
     documents: Sequence[Sequence[tuple[str, bool, Sequence[int]]]]
-    """The sentences of each document: the text, whether it may state an insight, and the positions of its facts in `facts`,
-    sorted by fact."""
+    """The sentences of each document: the text, whether it may state an insight, and the indexes of its facts in `facts`, sorted
+    by fact."""
     left_out: Mapping[str, int]
-    """Lines that are not prose, by reason."""
+    """Number of omitted lines by reason; they are not prose."""
 
     @classmethod
     def read(cls, documents: Iterable[str]) -> SentenceFacts:
-        """Read the documents. This is the longest step that is done once for each document."""
+        """Read the documents. This is the slowest step that is done once for each document."""
         places: dict[str, int] = {}
         read: list[list[tuple[str, bool, Sequence[int]]]] = []
         left_out: Counter[str] = Counter()
@@ -86,21 +88,21 @@ class SentenceFacts:
         return cls(list(places), read, left_out)
 
     def to_bytes(self) -> bytes:
-        """The sentences and facts as JSON."""
+        """Serialize the sentences and facts as JSON."""
         content = [self.facts, self.documents, self.left_out]
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, content: bytes) -> SentenceFacts:
-        """Inverse of `to_bytes`."""
+        """Read what `to_bytes` wrote."""
         return cls(*json.loads(content))
 
 
 class Statements:
-    """The sentences of documents, in order. Built once; they are compared by their facts.
+    """The sentences of all documents, in order, with the facts by which they are compared.
 
-    `claims`: index of a document -> its claims, which follow its sentences. For such documents, only claims may be insights; all
-    sentences are searched.
+    `claims`: index of a document -> its claims, which follow its sentences. In such documents, only claims may be insights, but
+    all sentences are searched.
     """
 
     def __init__(
@@ -109,13 +111,13 @@ class Statements:
         facts: Iterable[SentenceFacts] = (),
         claims: Mapping[int, Sequence[DocumentClaim]] | None = None,
     ) -> None:
-        """`facts`: facts of all documents, in blocks; computed here if not given."""
+        """`facts`: the facts of all documents, in blocks; computed here by default."""
         self.n_documents = len(documents)
         self.texts: list[str] = []
         self.evidence: list[str] = []
         """The document's own words for each sentence: the sentence itself, or the words behind a claim (n)."""
         self.left_out: Counter[str] = Counter()
-        """Lines of the documents that are not prose, by reason."""
+        """Number of omitted lines by reason; they are not prose."""
         owners: list[int] = []
         passages: list[int] = []
         given = claims or {}
@@ -140,7 +142,7 @@ class Statements:
                     columns.extend(found)
         by_document = itertools.groupby(range(len(owners)), key=owners.__getitem__)
         self.boilerplate = boilerplate([self.texts[row] for row in rows] for _, rows in by_document)
-        """Statements that many documents contain in the same words, which are left out; see `text.boilerplate`."""
+        """Statements that are left out because many documents contain them in the same words; see `text.boilerplate`."""
         kept = [row for row, text in enumerate(self.texts) if text not in self.boilerplate]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         ones = np.ones(len(columns), dtype=np.float32)
@@ -153,7 +155,7 @@ class Statements:
         self.documents: Ints = np.array(owners, dtype=np.int64)[kept]
         """Index of each sentence's document (n)."""
         self.passages: Ints = np.array(passages, dtype=np.int64)[kept]
-        """Equal numbers mark sentences that may be consecutive in a window (n)."""
+        """A window may contain consecutive sentences only if their numbers here are equal (n)."""
         self.numeric = np.fromiter((fact.startswith("#") for fact in places), dtype=bool, count=len(places))
         pairs = np.unique(np.repeat(self.documents, sizes) * max(1, len(places)) + self.bags.indices)
         frequency = np.bincount(pairs % max(1, len(places)), minlength=len(places))
@@ -177,7 +179,7 @@ class Statements:
         self._posted, self._post_starts = by_fact.indices, by_fact.indptr
 
     def _numbered(self, blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[tuple[str, bool, list[int]]]]:
-        """The sentences of each document, with the numbers of their facts; new facts are added to `places`."""
+        """Yield the sentences of each document, with the numbers of their facts. New facts are added to `places`."""
         for block in blocks:
             self.left_out.update(block.left_out)
             numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
@@ -190,12 +192,12 @@ class Statements:
         return len(self.texts)
 
     def facts(self, sentence: int) -> npt.NDArray[np.int32]:
-        """The facts of a sentence."""
+        """Return the facts of a sentence."""
         found: npt.NDArray[np.int32] = self.bags.indices[self.bags.indptr[sentence] : self.bags.indptr[sentence + 1]]
         return found
 
     def count(self, word: str, document: int) -> int:
-        """Number of the document's sentences that have a word, given by its root."""
+        """Return the number of the document's sentences that have a word, given by its root."""
         if word not in self._places:
             return 0
         span = np.searchsorted(self.documents, [document, document + 1])
@@ -203,7 +205,7 @@ class Statements:
         return int(last - first)
 
     def weight(self, word: str) -> float:
-        """Weight of a word, given by its root, or of a number (`#1025`)."""
+        """Return the weight of a word, given by its root, or of a number (`#1025`)."""
         return float(self.weights[self._places[word]]) if word in self._places else 0.0
 
     def is_about(self, document: int, word: str) -> bool:
@@ -212,7 +214,7 @@ class Statements:
         return bool(rare) and self.count(word, document) >= _RECURS
 
     def facts_of(self, sentences: Ints) -> tuple[npt.NDArray[np.int32], Ints]:
-        """The facts of several sentences, one sentence after the other, and the index of each fact's sentence."""
+        """Return the facts of several sentences in sequence, and the index of each fact's sentence."""
         starts = self.bags.indptr[sentences]
         sizes = self.bags.indptr[sentences + 1] - starts
         rows = np.repeat(np.arange(sentences.size), sizes)
@@ -221,18 +223,18 @@ class Statements:
         return found, rows
 
     def posted(self, fact: int) -> npt.NDArray[np.int32]:
-        """The sentences that have a fact, in order."""
+        """Return the sentences that have a fact, in order."""
         found: npt.NDArray[np.int32] = self._posted[self._post_starts[fact] : self._post_starts[fact + 1]]
         return found
 
     def n_posted(self, facts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Number of sentences with each of the facts."""
+        """Return the number of sentences with each of the facts."""
         found: npt.NDArray[np.int32] = self._post_starts[facts + 1] - self._post_starts[facts]
         return found
 
 
 def _facts(text: str, latin: bool) -> list[str]:
-    """The facts of a text, sorted."""
+    """Return the facts of a text, sorted."""
     if not latin:
         return sorted({f"#{word}" if word.isdecimal() else word for word in words_of(text)})
     reading = read_words(text)
@@ -240,7 +242,7 @@ def _facts(text: str, latin: bool) -> list[str]:
 
 
 def language_of(texts: Sequence[str]) -> str:
-    """`english`, `latin` (another language in Latin letters, or a list of names) or `other` (another script)."""
+    """Return `english`, `latin` (another language in Latin letters, or a list of names) or `other` (another script)."""
     sample = " ".join(text[:2000] for text in texts[:: max(1, len(texts) // 200)])
     if not is_latin(sample):
         return "other"

@@ -1,8 +1,8 @@
-"""Groups insights into subtopics, each about one subject, and writes a question for each as a person would.
+"""Groups insights into subtopics, each about one subject, and writes a natural question for each.
 
-The insights of a subtopic are stated by the same few documents, or share a noun phrase. Its question names the phrase that most
-of them have, and asks what most of them state: that it failed, changed or was decided, and when; else what is known about it.
-No question reveals an insight of its subtopic.
+The insights of a subtopic are in the same few documents, or share a noun phrase. The question names the phrase that most of them
+have. It asks about what most of them state, such as how it failed, changed or was decided; otherwise it asks what is known about
+it. No question reveals an insight of its subtopic.
 """
 
 import functools
@@ -21,35 +21,38 @@ from summhay_ray.synth import leak, read_words
 from summhay_ray.text import MONTHS, words_of
 
 LARGEST = 8
-"""Maximum insights of a subtopic: a summary has a bullet for each."""
+"""Maximum number of insights in a subtopic, since a summary has a bullet for each."""
 _COMMON, _BROAD = 0.5, 3
-"""A phrase in more than half of the insights belongs to the topic; one in more than three full subtopics is too broad."""
+"""A phrase in more than half of the insights belongs to the topic. A phrase with more insights than three full subtopics is too
+broad."""
 _LONGEST = 3
-"""Maximum words of a phrase that is not a name as a whole."""
+"""Maximum number of words in a phrase, unless the whole phrase is a name."""
 _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 """A word in more than this share of the insights, and in more than this number, belongs to the topic."""
 _STRONG = 2
-"""Minimum that a phrase must name if nothing else is shared; see `Naming.value`."""
+"""Minimum value of a phrase that is the only link between the insights of a group; see `Naming.value`."""
 _TIES = 2
-"""Minimum number of further words that insights share with one shared noun or name, to be about one thing."""
+"""Minimum number of further words that two insights must share to be about one thing, if they share only one noun or name."""
 _SAME_DOCUMENTS, _FEW_DOCUMENTS = 0.5, 0.2
-"""Insights are about one thing if they share at least the first part of their documents, and each has at most the second part of
-all documents."""
+"""Insights are about one thing if they share at least `_SAME_DOCUMENTS` of their documents, and each is in at most
+`_FEW_DOCUMENTS` of all documents."""
 _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
-"""Letters of scripts without spaces between words: a word ends where its script does."""
+"""Letters of scripts without spaces between words. A word ends where the script changes."""
 _REPEATED = 4
-"""Documents are about a phrase that each of them has this many times, on average."""
+"""Minimum number of times, on average, that a document must have a phrase to be about it."""
 _LIFT = 3
-"""Documents are about a name that each of them has at least three times as often as others do."""
+"""Documents are about a name if each has it at least this number of times, and this many times as often as the average
+document."""
 _SAMPLE, _FEW_READ, _LONGEST_READ = 20, 4, 100_000
-"""How many of all documents, how many of a subtopic's, and how many characters of each are searched for its phrases."""
+"""The phrases of a subtopic are searched in a sample: this many of all documents, this many of the subtopic's, and this many
+characters of each."""
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*\w(?: [A-Z][\w-]*\w)*(?= [a-z]|[,.;:)])")
-"""A name within a sentence."""
+"""Matches a name within a sentence."""
 _PLACE = re.compile(r"\bin ([A-Z][a-z]+(?: [A-Z][a-z]+)?)\b")
 
 
 Key = tuple[str, ...]
-"""A phrase without its forms: the roots of its words."""
+"""The roots of a phrase's words, which are the same for all its forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,9 @@ class Grouped:
 def group_insights(
     insights: Sequence[str], topic: str, documents: Sequence[Collection[int]] = (), texts: Sequence[str] = ()
 ) -> list[Grouped]:
-    """Subtopics of at most `LARGEST` insights that share documents or a noun phrase, largest first; an insight that shares none
-    is its own subtopic. `documents`: the documents of each insight, if known. `texts`: the texts of all documents, if known."""
+    """Group insights into subtopics of at most `LARGEST` that share documents or a noun phrase, largest first. An insight that
+    shares none becomes its own subtopic. `documents`: the documents of each insight, if known. `texts`: the texts of all
+    documents, if known."""
     read = _Read(insights, documents, texts)
     made: list[Grouped] = []
     known: list[tuple[str, ...]] = []
@@ -84,7 +88,7 @@ def group_insights(
         else:
             question, same = first or questions.Question(topic, questions.KNOWN.format(topic), topic), None
         if same is not None:
-            # Insights that answer one question are of one subtopic.
+            # Insights with the same question belong to one subtopic.
             made[same] = replace(made[same], places=(*made[same].places, *places))
             continue
         known.append(words)
@@ -93,7 +97,7 @@ def group_insights(
 
 
 class _Read:
-    """What the grouping reads in insights: their phrases, actions and words, and how common these are."""
+    """The phrases, actions and words of the insights, and how common these are."""
 
     def __init__(self, insights: Sequence[str], documents: Sequence[Collection[int]], texts: Sequence[str]) -> None:
         self._documents = [frozenset(found) for found in documents] or [frozenset[int]()] * len(insights)
@@ -105,15 +109,15 @@ class _Read:
         """The roots of each insight's words."""
         held = Counter(root for found in self.roots for root in found)
         self.common = {root for root, n in held.items() if n > max(_TOPICAL_LEAST, _TOPICAL * len(insights))}
-        """Roots that so many insights have that they belong to the topic."""
+        """Roots of words that belong to the topic, since many insights have them."""
         self._loose = self.common | {root for word in VAGUE | BROAD for root in read_words(word).roots}
         words = {word for text in insights for word in WORD.findall(text)}
         topical = {word for word in words if self.common.intersection(read_words(word).roots)}
         self.naming = Naming(_proper(insights), frozenset(map(str.lower, topical)))
         self.phrases = [dict([*(_phrases(text, self.naming) if self.english else _words(text))][::-1]) for text in insights]
-        """Key -> phrase as it is written, for each insight."""
+        """For each insight: key of a phrase -> the phrase as written."""
         self.acted = [_act(text, self.naming) if self.english else ("", "") for text in insights]
-        """The subject's and the verb's base of each insight."""
+        """For each insight: the subject's root and the base form of the verb."""
         surfaces: dict[Key, Counter[str]] = {}
         self.holders: dict[Key, list[int]] = {}
         """Key of a phrase -> the insights that have it."""
@@ -125,22 +129,24 @@ class _Read:
         """Key of a phrase -> its most common written form."""
 
     def of_one_thing(self, key: Key, places: Sequence[int]) -> list[int]:
-        """The insights with this phrase that are about one thing: all of them, or the insight with the most ties and those
-        tied to it."""
+        """Return the insights with this phrase that are about one thing: all of them, or the largest set of insights tied to one
+        of them."""
         if len(key) > 1 and self.naming.value(self.shown[key]) >= _STRONG:
             return list(places)
         tied = [[one for one in places if one == other or self._tied(one, other, key)] for other in places]
         return max(tied, key=len, default=[])
 
     def _tied(self, one: int, other: int, key: Key) -> bool:
-        """Whether two insights that share one noun or name are about one thing: the same happens to it, or they share more."""
+        """Whether two insights that share one noun or name are about one thing: the same happens to it, or they share more
+        words."""
         noun, act = self.acted[one]
         if noun == key[-1] and noun not in self.common and act not in ("be", "have") and self.acted[other] == (noun, act):
             return True
         return len(self.roots[one] & self.roots[other] - self._loose - set(key)) >= _TIES
 
     def is_about(self, phrase: str, places: Sequence[int]) -> bool:
-        """Whether the documents of the insights at these places repeat a phrase that names a thing, and most others lack it."""
+        """Whether the phrase names a thing, and whether it is repeated in the documents of these insights but missing from most
+        others."""
         written = re.sub("^(?:the|an?) ", "", phrase)
         compound = re.search("[ -]", written) or self.naming.is_name(written)
         if not self._texts or not compound or self.naming.value(written) < 1 or " of " in written:
@@ -152,13 +158,16 @@ class _Read:
         return 2 * others <= len(self._sample) and counted >= _REPEATED * len(own)
 
     def _shared_documents(self, places: Sequence[int]) -> list[int]:
-        """Some documents of the insights at these places: those that most of them share."""
+        """Return the documents that most of these insights have in common."""
         held = Counter(document for place in places for document in sorted(self._documents[place]))
         return [document for document, _ in held.most_common(_FEW_READ)]
 
     def names_of(self, keys: Sequence[Key], places: Sequence[int]) -> list[str]:
-        """What to ask about the insights at these places, best first: the phrases (of `keys`) that their documents are about,
-        first those that most of the insights have; then names that these documents repeat; then the other phrases."""
+        """Return what to ask about these insights, best first.
+
+        The order is: phrases (of `keys`) that are the subject of their documents; names that these documents repeat; other
+        phrases. In the first group, phrases that most of the insights have come first.
+        """
         listed = [(self.shown[key], 2 * sum(key in self.phrases[place] for place in places) > len(places)) for key in keys]
         about = [name for name, _ in listed if self.is_about(name, places)]
         shared = [name for name, most in listed if most and name in about]
@@ -171,13 +180,13 @@ class _Read:
         return list(dict.fromkeys([*shared, *about, *repeated, *others]))
 
     def _mean_count(self, name: str) -> float:
-        """How often a name is in a document, on average."""
+        """Return how often a document has a name, on average."""
         name = name.lower()
         return sum(self._lower(document).count(name) for document in self._sample) / max(1, len(self._sample))
 
     def by_documents(self, left: Collection[int]) -> Iterator[list[int]]:
-        """Groups of insights that the same few documents state: reports of one incident, versions of one proposal. The caller
-        removes those of a group from `left`."""
+        """Yield groups of insights that are in the same few documents, such as reports of one incident or versions of one
+        proposal. The caller must remove the insights of each group from `left`."""
         few = _FEW_DOCUMENTS * len(frozenset().union(*self._documents))
         listed: dict[int, list[int]] = {}
         for place, found in enumerate(self._documents):
@@ -198,7 +207,7 @@ class _Read:
 
 
 def _of_group(read: _Read, keys: Sequence[Key], places: Sequence[int]) -> Iterator[questions.Question]:
-    """The questions that the insights at these places answer, best first. `keys`: their phrases, most telling first."""
+    """Yield the questions that these insights answer, best first. `keys`: their phrases, most specific first."""
     said = [read.insights[place] for place in places]
     about = functools.partial(read.is_about, places=places)
     if len(places) > 1 or not read.english:
@@ -210,7 +219,7 @@ def _of_group(read: _Read, keys: Sequence[Key], places: Sequence[int]) -> Iterat
 
 
 def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
-    """(The phrases, most telling first; the insights) of each group, largest first."""
+    """Return (phrases, insights) of each group, the largest group first. The most specific phrases come first."""
     left = dict.fromkeys(range(len(read.phrases)))
     made: list[list[int]] = []
     for places in chain(read.by_documents(left), _by_phrases(read, left)):
@@ -232,7 +241,8 @@ def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
 
 
 def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
-    """Groups of insights that share a phrase. `left`: the insights that are in no group; the caller removes those of a group."""
+    """Yield groups of insights that share a phrase. `left`: the insights that are in no group yet; the caller must remove those
+    of each group."""
     shown, holders, found = read.shown, read.holders, read.phrases
     most = max(2, min(_COMMON * len(found), _BROAD * LARGEST))
     usable = {key for key, places in holders.items() if shown[key] not in BROAD and 2 <= len(places) <= most}
@@ -242,7 +252,8 @@ def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
     def rank(key: Key) -> tuple[float, int, int]:
         return -min(remaining[key], LARGEST) * _weight(key, shown[key]), len(holders[key]), order[key]
 
-    # The remaining insights of a phrase only decrease, so the phrase that comes first with its current rank is the best.
+    # A phrase's remaining insights only decrease. So if the first phrase still has its rank when it is recomputed, it is the
+    # best.
     waiting = [(rank(key), key) for key in usable]
     heapq.heapify(waiting)
     while waiting:
@@ -263,14 +274,14 @@ def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
 
 
 def _plain(text: str, topic: str) -> Iterator[questions.Question]:
-    """Plain questions: about the words with which a statement begins, and about the topic."""
+    """Yield plain questions, about the first words of a statement and about the topic."""
     words = text.split()
     for subject in (*(f"“{' '.join(words[:size])} ...”" for size in range(4, len(words))), topic):
         yield questions.Question(subject, questions.KNOWN.format(subject), subject)
 
 
 def _act(text: str, naming: Naming) -> tuple[str, str]:
-    """The root of the noun that is a statement's subject, and the base of its verb."""
+    """Return the root of the noun that is a statement's subject, and the base form of its verb."""
     clause = questions.read_clause(text, naming)
     head = re.split(r" (?:in|of|at|on|for|from|with|to|by) ", clause.subject)[0] if clause is not None else ""
     found = read_words(head).roots
@@ -280,8 +291,8 @@ def _act(text: str, naming: Naming) -> tuple[str, str]:
 def _asked(
     names: Sequence[str], texts: Sequence[str], naming: Naming, english: bool, about: Callable[[str], bool]
 ) -> Iterator[questions.Question]:
-    """Questions that several insights answer, best first. `names`: phrases that they share, best first. `about`: whether their
-    documents are about a phrase."""
+    """Yield questions that several insights answer, best first. `names`: phrases that they share, best first. `about`: whether
+    their documents are about a phrase."""
     when, where = (_when(texts), _where(texts)) if english else ("", "")
 
     def there(subject: str) -> str:
@@ -319,7 +330,7 @@ def _asked(
 
 
 def _when(texts: Sequence[str]) -> str:
-    """The month shared by all insights that name one, if these are the majority: ` in July 2021`."""
+    """Return ` in July 2021` if most insights name a month, and all of these the same one; else an empty string."""
     dates = [{" ".join(found) for found in questions.MONTH.findall(text)} for text in texts]
     named = [found for found in dates if found]
     common = set.intersection(*named) if named else set()
@@ -327,20 +338,20 @@ def _when(texts: Sequence[str]) -> str:
 
 
 def _where(texts: Sequence[str]) -> str:
-    """The place that all insights share: ` in Frankfurt`."""
+    """Return ` in Frankfurt` if all insights share the place; else an empty string."""
     named = [{place for place in _PLACE.findall(text) if place.split()[0] not in MONTHS} for text in texts]
     common = set.intersection(*named)
     return f" in {min(common)}" if common else ""
 
 
 def _weight(key: tuple[str, ...], surface: str) -> float:
-    """How well a phrase names a subject: names and phrases of several words say more than a single word."""
+    """Return how well a phrase names a subject. Names and phrases of several words name it better than a single word."""
     return (1 + 0.6 * (min(len(key), _LONGEST) - 1)) * (1.3 if surface != surface.lower() else 1.0)
 
 
 def _proper(insights: Sequence[str]) -> set[str]:
-    """Words that are usually capitalized: names. A word that occurs only at the beginning of sentences
-    counts as a name if a verb follows it."""
+    """Return the names: words that are usually capitalized. If a word occurs only at the beginning of sentences, it counts as a
+    name if a verb follows it."""
     capital, small, first = Counter[str](), Counter[str](), set[str]()
     for text in insights:
         found = [*re.finditer(r"[^\W\d_][\w-]*", text)]
@@ -362,7 +373,7 @@ def _proper(insights: Sequence[str]) -> set[str]:
 
 
 def _phrases(text: str, naming: Naming) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The noun phrases of a statement and their ends, longest first: (roots, the words)."""
+    """Yield the noun phrases of a statement and their ends as (roots, words), longest first."""
     text = re.sub(r"\s*\([^)]*\)", "", text)
     found = finite_verb(text)
     for run, begin, _ in runs(text, naming, {found.start()} if found else ()):
@@ -370,7 +381,7 @@ def _phrases(text: str, naming: Naming) -> Iterator[tuple[tuple[str, ...], str]]
 
 
 def _words(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The longer words of a statement in another language than English, in quotation marks."""
+    """Yield the longer words of a statement in a language other than English, in quotation marks."""
     found = words_of(text)
     longest = sorted({word for word in found if word.isalpha() and len(word) > 1}, key=lambda word: (-len(word), word))
     for word in longest[: max(3, len(longest) // 2)]:
@@ -380,7 +391,7 @@ def _words(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _ends(run: Sequence[str], before: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The last three, two and one words of a run, if they name a subject."""
+    """Yield the last three, two and one words of a run, if they name a subject."""
     if not run:
         return
     last = run[-1]

@@ -8,7 +8,7 @@ from summhay_ray.text import FUNCTION_WORDS
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list written as text."""
+    """Return the words of a list that is written as text."""
     return frozenset(text.split())
 
 
@@ -58,7 +58,7 @@ _PAST_FORMS = """
     spent:spend stood:stand struck:strike swept:sweep taught:teach threw:throw thought:think told:tell took:take
     underwent:undergo understood:understand went:go withdrew:withdraw won:win wrote:write
 """
-"""Irregular past forms, each with its base."""
+"""Irregular past forms, each with its base form."""
 _AUXILIARIES = word_set("""
     is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't
     weren't it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
@@ -66,7 +66,8 @@ _AUXILIARIES = word_set("""
 
 
 def _forms(ending: str) -> dict[str, str]:
-    """The forms of the listed verbs with `s`, `ed` or `ing`, including doubled consonants ("dropped"), each with its base."""
+    """Return the forms of the listed verbs with `s`, `ed` or `ing`, including doubled consonants ("dropped"), each with its base
+    form."""
     made = {}
     for verb in _VERBS.split():
         stem = verb[:-1] + "i" if re.search(r"[^aeiou]y$", verb) else verb
@@ -81,13 +82,13 @@ def _forms(ending: str) -> dict[str, str]:
 _BASES, _THIRDS, _REGULAR = frozenset(_VERBS.split()), _forms("s"), _forms("ed")
 PASTS = dict(pair.split(":") for pair in _PAST_FORMS.split())
 BASES: Mapping[str, str] = {**_forms("ing"), **_THIRDS, **_REGULAR, **PASTS, **{verb: verb for verb in _BASES}}
-"""Base of each known form of a verb."""
+"""Known forms of verbs, each with its base form."""
 _SUBJECTS = word_set("i we they you he she it who")
 _PREPOSITIONS = word_set("""
     across along alongside amid among amongst around behind beneath beside besides beyond despite except inside like near onto
     outside per regarding throughout toward towards underneath unlike upon versus via within
     """)
-"""Prepositions that are no function words."""
+"""Prepositions that are not function words."""
 _NO_SUBJECT = _PREPOSITIONS | FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now") | {"last"}
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
 _GOVERNED = word_set("""
@@ -98,12 +99,12 @@ _GOVERNED = word_set("""
 _TO = word_set(
     "aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants"
 )
-"""Verbs before `to`: other words are nouns there ("changes to the structure")."""
+"""Verbs that may precede `to`. Other words before `to` are nouns: "changes to the structure"."""
 _PAST = re.compile(r"..ed$")
 _CAUSES = word_set("help helps helped helping let lets letting make makes made making")
-"""Verbs before an object and a base: "that helps users meet the rules"."""
+"""Verbs that may have an object and a base form after them: "that helps users meet the rules"."""
 _ASIDE = 4
-"""Words after which a comma may end an aside about the subject: "The bank, founded in 1983, played a role"."""
+"""Number of words after which a comma may end an insertion after the subject: "The bank, founded in 1983, played a role"."""
 NEVER_NOUNS = word_set("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
@@ -115,7 +116,7 @@ NEVER_NOUNS = word_set("""
 """)
 _ARTICLES = ("the", "a", "an", "its", "their")
 _UNCHANGED = word_set("hit cut put set shut cost spread let split quit")
-"""Verbs whose past is their base; before an article they are verbs."""
+"""Verbs whose past equals their base form. Before an article, these words are verbs."""
 _BEFORE_A_BASE = _SUBJECTS | word_set("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_NOUN = word_set("of and or but")
 """Words after which "reports" and "updates" are nouns."""
@@ -126,7 +127,8 @@ _TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
 
 
 def is_verb(word: str, before: str, after: str) -> bool:
-    """Whether a word of an English statement is a verb; words that may be nouns there do not count. All in lower case."""
+    """Whether a word of an English statement is a verb. Words that may be nouns in this position do not count. All words are in
+    lower case."""
     if word in _AUXILIARIES or word in PASTS or word in NEVER_NOUNS or _PAST.search(word):
         return True
     objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
@@ -139,11 +141,11 @@ def is_verb(word: str, before: str, after: str) -> bool:
 
 
 def finite_verb(text: str) -> re.Match[str] | None:
-    """The first finite verb of an English sentence that has a subject before it."""
+    """Return the first finite verb of an English sentence that has a subject before it."""
     found = [*_TOKEN.finditer(text)]
     tokens = [match.group().replace("’", "'") for match in found]
     relative = False
-    """Whether a relative clause's verb, which is not the sentence's verb, is still to come."""
+    """Whether a relative clause still lacks its verb, which is not the verb of the sentence."""
     for place, (before, token) in enumerate(itertools.pairwise(["", *tokens])):
         word, last = token.lower(), before.lower()
         if last in _RELATIVE or (relative and last in _BEFORE_A_PARTICIPLE):
@@ -162,10 +164,10 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int) -> bool:
     )
     word, last, following = token.lower(), before.lower(), after.lower()
     if before == "," and not re.search("[,(]", text[: found[place - 1].start()]):
-        # "Low priority, should be easy": one comma does not enclose an aside.
+        # In "Low priority, should be easy", one comma does not enclose an insertion.
         return False
     if word == "that's" and last[:1].isalpha() and last not in FUNCTION_WORDS:
-        # "The grammar that's implemented": a relative clause.
+        # In "The grammar that's implemented", "that's" begins a relative clause.
         return False
     if word in _AUXILIARIES and last not in ("to", "") and token == word:
         return True
@@ -178,7 +180,7 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int) -> bool:
     if word in _UNCHANGED and following in _ARTICLES:
         return True
     if following == "by" and re.match(r"the |[A-Z]", text[found[place].end() + len(" by ") :]):
-        # "Last modified by Ann": a participle.
+        # In "Last modified by Ann", "modified" is a participle.
         return False
     if word in PASTS or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
         return True
@@ -191,7 +193,7 @@ def _is_finite(text: str, found: Sequence[re.Match[str]], place: int) -> bool:
     caused = _CAUSES.intersection(match.group().lower() for match in found[max(0, place - 3) : place])
     plural = plural and not (third or word.endswith("ing") or caused)
     if third and word not in _THIRDS and last.endswith("ing"):
-        # "Contributing examples as tutorials": an object.
+        # In "Contributing examples as tutorials", "examples" is an object.
         return False
     if word in NEVER_NOUNS & _BASES and last not in FUNCTION_WORDS | _BEFORE_A_BASE | BASES.keys():
         return True

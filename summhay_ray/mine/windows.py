@@ -1,8 +1,8 @@
-"""Whether a window of a document states a candidate, or only shares most of its words.
+"""Decides whether a window of a document states a candidate, or only shares most of its words.
 
-A document is evidence only if it has the candidate's names, and its window has the candidate's numbers and counts, contradicts
-and denies none of it, does not put what one of the documents is about in the place of another word, and has enough of what is
-said about the names.
+A window is evidence if it meets all of these conditions. Its document has the candidate's names. The window has the candidate's
+numbers and counts, and does not contradict or deny the candidate. It does not put another subject of the documents in the place
+of a word. It has enough of the candidate's other words.
 """
 
 import difflib
@@ -20,41 +20,42 @@ from summhay_ray.synth import lacks_a_fact, read_words
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, find_contradictions, plain_words, read_statement, sentences
 
 FRAME, SLOT = 0.75, 3
-"""Two statements have the same wording if the second has at least this share of the first one's words, in the same order. Only
-differences of at most this many consecutive words are compared."""
+"""Two statements have the same wording if the second has at least `FRAME` of the first one's words in the same order. Only
+differences of at most `SLOT` consecutive words are examined."""
 SAID, MOSTLY_SAID = 0.35, 0.75
-"""Minimum share of the weight of a statement's words, names aside, in a window that states it: a name alone is no evidence for
-what is said about it. The second applies if two documents are enough, since two often share a frame by chance, and if a lower
+"""Minimum share of a statement's word weight, without names, that a window must have, since a name alone is no evidence.
+`MOSTLY_SAID` applies if two documents are enough, because two documents often share a wording by chance. It also applies if a low
 score is enough because the window has the statement's numbers."""
 SURE, SURELY = 0.43, 3
-"""The share, numbers aside, in at least this number of documents."""
+"""At least `SURELY` documents must have the share `SURE` of the word weight, for which numbers do not count."""
 WHOLE = 5
-"""If at most this number of words and numbers, names aside, are said, all of them must be stated."""
+"""A statement is short if it has at most this number of words and numbers, without names. A window must then have all of them."""
 DENIED = 0.6
-"""Two sentences, of which one denies, contradict each other if they share this part of the lighter one's words."""
+"""If only one of two sentences denies something, they contradict each other if they share this part of the lighter one's
+words."""
 _LABEL = re.compile(r"""\([^()]*\)|"[^"]*"|“[^”]*”|\b[A-Z][\w.]*(?:[ -]v?\d[\w.]*)+|\bv?\d+(?:\.\d+)*\.(?:x\b|\d+\.[\dx]\w*)""")
-"""What names a thing, beside its name: a title in brackets or quotation marks, "PEP 8", "18.x"."""
+"""Matches a label, which names a thing in addition to its name: a title in brackets or quotation marks, "PEP 8", "18.x"."""
 _NUMBERED = re.compile(r"\b([A-Z][\w.]*)[ -]v?(\d[\w.]*)")
-"""A name with a number: "PEP 8"."""
+"""Matches a name with a number: "PEP 8"."""
 _DOTTED = re.compile(r"(?<![\w./-])(?:[^\W\d_][\w-]+(?:[./][^\W\d_][\w-]+)+|(?=[\w-]*\d)[^\W\d_]\w*(?:-\w+){2,})")
-"""The name of a host, a module, a function, a folder or a machine, which may be in small letters: "mail.example.org",
+"""Matches the name of a host, a module, a function, a folder or a machine, which may be in lower case: "mail.example.org",
 "disk/cache", "pool-2-node"."""
 _STATE = re.compile(r"\b(?:am|is|are|was|were|be|been|being|went|goes|go) (?:\w+ly )?(up|down|out|over|on|off)\b(?! the\b)")
-"""A state that a function word tells: "is down"."""
+"""Matches a state that is expressed by a function word: "is down"."""
 _FUTURE = re.compile(r"\b(?:will|shall|[’']ll) (?:\w+ly )?be\b")
-"""Something that is not so yet; beside it, a plan."""
+"""`_FUTURE` matches a statement about the future; the next pattern also matches plans and possibilities."""
 _PLANNED = re.compile(r"\b(?:will|shall|would|could|may|might|should|must|to|expect\w*|plan\w*|next)\b|[’']ll\b")
 
 
 def stating(
     of: Statements, candidate: Candidate, said: npt.NDArray[np.bool_], least: int, strictness: float, by_numbers: bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Which of the windows that `said` marks have the candidate's numbers, contradict none, are about the same thing, and are in
-    documents with its names.
+    """Return which of the windows marked by `said` state the candidate: they have its numbers, contradict none of it, and are
+    about the same thing, in documents with its names.
 
-    None if too few documents surely state it. `strictness`: a factor of the required shares; 1 for a claim, since a model words
-    it differently from the documents. `by_numbers`: the windows have lower scores, which are enough only if they have the
-    numbers and most of the words.
+    Return no window if too few documents surely state it. `strictness`: a factor on the required shares. It is 1 for a claim,
+    since a model words a claim differently from the documents. `by_numbers`: the windows have lower scores, which are enough only
+    if they have the numbers and most of the words.
     """
     text = of.texts[candidate.sentence]
     is_claim = bool(of.passages[candidate.sentence] % 2)
@@ -107,23 +108,23 @@ def stating(
 
 
 def _changes_tense(one: str, other: str) -> bool:
-    """Whether one text says that something will be so, and the other that it is so."""
+    """Whether one text is about the future, and the other one is not."""
     return bool(_FUTURE.search(one)) and not _PLANNED.search(other)
 
 
 def _roots(names: Collection[str]) -> frozenset[str]:
-    """The roots of the words of some names."""
+    """Return the roots of the words in some names."""
     return frozenset(itertools.chain.from_iterable(read_words(name).roots for name in names))
 
 
 def _labels(text: str) -> set[str]:
-    """The roots and numbers of the text's labels."""
+    """Return the roots and numbers in the text's labels."""
     readings = [read_words(label) for label in _LABEL.findall(text)]
     return {part for reading in readings for part in (*reading.roots, *reading.numbers)}
 
 
 def _nearest(of: Statements, candidate: Candidate, row: int) -> int:
-    """The sentence of a window that shares the most facts with the candidate."""
+    """Return the sentence of a window that shares the most facts with the candidate."""
     first, own = int(candidate.firsts[row]), of.facts(candidate.sentence)
     window = range(first, first + int(candidate.lengths[row]))
     return max(window, key=lambda sentence: _shared(of, own, of.facts(sentence)))
@@ -134,11 +135,11 @@ def _shared(of: Statements, one: npt.NDArray[np.int32], other: npt.NDArray[np.in
 
 
 _Count = tuple[frozenset[str], tuple[float | str, ...]]
-"""The roots of counted words, two at least ("critical issues"), and their number; or a name and its number."""
+"""(Roots of at least two words for the counted things, their number), such as "critical issues"; or (name, number)."""
 
 
 def _counts(text: str) -> set[_Count]:
-    """The numbers of counted things and of names; other numbers in a label do not count."""
+    """Return the numbers of counted things and of names. Other numbers in a label do not count."""
     labels = _labels(text)
     quantities = [
         fact.quantity for sentence in sentences(text) for fact in read_statement(sentence).facts if fact.kind == "number"
@@ -161,7 +162,7 @@ def _counted_otherwise(counts: set[_Count], others: set[_Count]) -> bool:
 
 
 def _denied(of: Statements, one: int, other: int) -> bool:
-    """Whether one of two similar sentences denies something of what the other one is about."""
+    """Whether only one of two similar sentences denies something about the other one's subject."""
     if of.denies[one] == of.denies[other]:
         return False
     words = [facts[~of.numeric[facts]] for facts in (of.facts(one), of.facts(other))]
@@ -174,7 +175,7 @@ def _denied(of: Statements, one: int, other: int) -> bool:
 
 
 class _Worded(NamedTuple):
-    """The words of a statement in order, those of them that are names, and its document."""
+    """The words of a statement in order, the names among them, and its document."""
 
     words: Sequence[str]
     names: frozenset[str]

@@ -1,6 +1,6 @@
-"""A run's results as evaluation logs of Every Eval Ever (https://github.com/evaleval/every_eval_ever), schema 0.3.0.
+"""Export a run's results as evaluation logs of Every Eval Ever (https://github.com/evaleval/every_eval_ever), schema 0.3.0.
 
-A log holds the figures of one model: a result for each retriever, ordering and metric. Nothing about single answers is written.
+A log holds the figures of one model: a result for each retriever, ordering and metric. Single answers are not exported.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _UNNAMED = re.compile(r"[^\w.+-]+")
 
 
 def evaluation_logs(reported: ReportedRun, figures: pl.DataFrame) -> dict[str, str]:
-    """The logs as JSON texts, by path: `data/KIND/DEVELOPER/MODEL/UUID.json`, as in the project's repository.
+    """Return the logs as JSON texts, by path: `data/KIND/DEVELOPER/MODEL/UUID.json`, as in the project's repository.
 
     `figures`: see `figures_of`. The same run always has the same paths.
     """
@@ -85,7 +85,7 @@ def _result(reported: ReportedRun, row: Mapping[str, Any]) -> dict[str, Any]:
             "metric_unit": "proportion" if share else "points",
             "lower_is_better": False,
             "score_type": "continuous",
-            # The words for figures without a bound.
+            # The schema's words for figures without a bound.
             "min_score": 0 if share else "-Infinity",
             "max_score": 1 if share else "Infinity",
             **({"additional_details": judged} if judged else {}),
@@ -103,7 +103,8 @@ def _result(reported: ReportedRun, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _source(reported: ReportedRun, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of the evaluation: a dataset of the Hub if all haystacks are from one, else the haystacks' names and hashes."""
+    """Return the data of the evaluation: a dataset of the Hub if all haystacks are from it, else the haystacks' names and
+    hashes."""
     entries = spec.get("haystacks") or []
     repos = {str(entry).removeprefix(HUB).partition("@")[0] for entry in entries if str(entry).startswith(HUB)}
     known = reported.run.record.get("haystacks", ())
@@ -116,7 +117,7 @@ def _source(reported: ReportedRun, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(spec: Any, model: str) -> Iterator[dict[str, Any]]:
-    """The entries of a spec that describe a model."""
+    """Yield the entries of a spec that describe a model."""
     if isinstance(spec, Mapping):
         if model in (spec.get("model"), spec.get("name")) and "model" in spec:
             yield dict(spec)
@@ -128,6 +129,6 @@ def _settings(spec: Any, model: str) -> Iterator[dict[str, Any]]:
 
 
 def _texts(fields: Mapping[str, Any]) -> dict[str, str]:
-    """The known fields as texts, which the schema requires."""
+    """Return the known fields as texts, which the schema requires."""
     known = {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
     return {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for name, value in known.items()}

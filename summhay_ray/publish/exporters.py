@@ -1,4 +1,4 @@
-"""The table of exports: each format is one function, from a run to the files or pages that it wrote."""
+"""The table of exports. Each format is one function, from a run to the files or pages that it wrote."""
 
 import functools
 import json
@@ -28,11 +28,11 @@ class Export:
     workload: Workload[Any]
     run: RunStore
     folder: Path
-    """The folder to write into; trackers do not use it."""
+    """The folder for the files. Trackers do not use it."""
     judge: str = ""
     """The judge whose judgments to export; empty for the run's own."""
     with_texts: bool = False
-    """Whether the texts of documents are exported, too."""
+    """Whether to export the texts of documents, too."""
 
     @functools.cached_property
     def reported_run(self) -> ReportedRun:
@@ -42,7 +42,7 @@ class Export:
 
     @functools.cached_property
     def figures(self) -> pl.DataFrame:
-        """The figures of its systems (`figures_of`). Raises UserError if it has none."""
+        """The figures of the run's systems (`figures_of`). Raises UserError if it has none."""
         figures = figures_of(self.reported_run)
         if figures.is_empty():
             mend = f"export its tables: summhay export {self.run.run_id} --tables FOLDER"
@@ -64,4 +64,5 @@ EXPORTERS: Mapping[str, Callable[[Export], Sequence[Path | str]]] = {
     "wandb": lambda export: log_to_wandb(export.reported_run, export.figures),
     "mlflow": lambda export: log_to_mlflow(export.reported_run, export.figures),
 }
-"""Format -> the function that exports a run in it, and returns the paths or addresses of what it wrote. All raise UserError."""
+"""Format -> the function that exports a run in this format, and returns the paths or addresses of its output. All raise
+UserError."""

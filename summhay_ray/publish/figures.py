@@ -1,4 +1,4 @@
-"""The figures of a run's systems, and its spec, as they are published."""
+"""The figures of a run's systems, and its spec, in the form in which they are published."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -10,7 +10,7 @@ from summhay_ray.report import ReportedRun, names_and_figures
 
 _NAMES = ("model", "retriever", "ordering")
 _PRIVATE = ("api_base", "api_key_env", "endpoint_url")
-"""Fields of a spec that say where and with whose key something is asked."""
+"""Fields of a spec with the address of a service, or with the name of its key."""
 FIGURES = pl.Schema(
     {
         "system": pl.String,
@@ -23,20 +23,21 @@ FIGURES = pl.Schema(
         "value": pl.Float64,
         "low": pl.Float64,  # the 95 % interval; null where none is known
         "high": pl.Float64,
-        "floor": pl.Float64,  # the value with every missing answer as 0
+        "floor": pl.Float64,  # the value, counting every missing answer as 0
         "n": pl.Int64,
         "n_expected": pl.Int64,
         "rank": pl.Int64,
-        "usd": pl.Float64,  # dollars a query
+        "usd": pl.Float64,  # dollars per query
     }
 )
 """The columns of `figures_of`."""
 
 
 def figures_of(reported: ReportedRun) -> pl.DataFrame:
-    """The figures of each system, a row each: columns FIGURES. Empty if no model has a figure.
+    """Return a row with the figures of each system: columns FIGURES. Empty if no model has a figure.
 
-    They are those of the leaderboard; for a benchmark without one, those of the tables that count what they expected.
+    The figures are those of the leaderboard. For a benchmark without one, they come from the tables that count expected
+    answers.
     """
     compared = reported.comparison
     if compared is not None:
@@ -73,7 +74,7 @@ def figures_of(reported: ReportedRun) -> pl.DataFrame:
 
 
 def public_spec(value: Any) -> Any:
-    """A spec without empty fields, and without what concerns only the place of the run: addresses, key names, folders."""
+    """Return a spec without empty fields, and without fields that are private to where it ran: addresses, key names, folders."""
     if isinstance(value, Mapping):
         pairs = ((name, public_spec(inner)) for name, inner in value.items() if name not in _PRIVATE)
         return {name: inner for name, inner in pairs if inner not in (None, "", {}, [])}

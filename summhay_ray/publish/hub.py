@@ -1,6 +1,6 @@
-"""A run as a dataset for the Hugging Face Hub: Parquet files and a card, which `hf upload` pushes.
+"""Write a run as a dataset for the Hugging Face Hub: Parquet files and a card, which `hf upload` pushes.
 
-Each table is a config of the dataset, as `datasets.load_dataset(FOLDER, TABLE)` reads it; `leaderboard` is the default.
+Each table is a config of the dataset, so that `datasets.load_dataset(FOLDER, TABLE)` reads it. `leaderboard` is the default.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from summhay_ray.store import ATTRIBUTION, LocalFiles, open_files, write_tables
 
 LEADERBOARD = "leaderboard"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-"""Fewer rows than these -> the Hub's category of size."""
+"""(Upper limit of rows, the Hub's category of size for fewer rows)."""
 _CARD = """\
 ---
 pretty_name: {name}
@@ -56,7 +56,7 @@ def write_dataset(reported: ReportedRun, figures: pl.DataFrame, folder: Path, wi
 def _card(
     reported: ReportedRun, figures: pl.DataFrame, folder: Path, paths: dict[str, str], rows: dict[str, int], with_texts: bool
 ) -> str:
-    """The README.md of the dataset."""
+    """Return the README.md of the dataset."""
     total = sum(rows[name] for name in paths)
     configs = [
         {

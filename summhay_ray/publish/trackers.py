@@ -1,7 +1,7 @@
-"""Logs a run's figures in trackers of experiments: a run of the tracker for each system, with its parameters and metrics.
+"""Log a run's figures in experiment trackers. Each system becomes a run of the tracker, with its parameters and metrics.
 
-The libraries are imported only here, and only when they are used. They choose the server, the project and the account, by their
-own environment variables and files. The same system of the same run is logged once: a later export updates it.
+The libraries are imported only here, and only when they are used. Their own environment variables and files determine the
+server, the project and the account. The same system of the same run is logged once: a later export updates it.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.report import ReportedRun
 
 PROJECT = "summhay"
-"""The project of Weights & Biases, and the experiment of MLflow, unless their environment variables name others."""
+"""The default project of Weights & Biases, and the default experiment of MLflow. Their environment variables can change both."""
 
 
 @dataclass(frozen=True)

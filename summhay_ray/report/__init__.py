@@ -1,6 +1,6 @@
 """Reports: sections as text, pages, figures and files. For cli and api; imports the engine, metrics and store.
 
-The modules that make and serve pages are imported on first use: every command prints tables, few make a page.
+The modules that make and serve pages are imported on first use: every command prints tables, but few make a page.
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ _PAGES = {
     **dict.fromkeys(("ReportedRun", "hashes", "reported_run", "versions"), "run_sections"),
     **dict.fromkeys(("names_and_figures", "results_json"), "formats"),
 }
-"""Name -> the module that makes or serves pages and defines it."""
+"""Name -> the module that defines it. These modules make or serve pages."""
 
 __all__ = [
     "Report",

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 ENOUGH = 0.95
-"""The share of answers below which their tile is red."""
+"""If the share of scored answers is below this, their tile is red."""
 APART = ("incomplete", "ceiling")
 """Verdicts of systems that cannot be the best."""
 MOST_ROWS = 2000
-"""Maximum rows of a table on a page; CSV and JSON have all."""
+"""Maximum rows of a table on a page. CSV and JSON have all rows."""
 MOST_POINTS = 500
 """Maximum points of a chart on a page."""
 Tile = dict[str, Any]
 MOST_FOREST = 25
-"""Systems in the forest of the first screen."""
+"""Maximum number of systems in the forest plot of the first screen."""
 MOST_CARD = 5
-"""Systems on a card."""
+"""Maximum number of systems on a card."""
 
 
 def shared_comparison(runs: Sequence[ReportedRun]) -> SystemComparison | None:
-    """The comparison of all systems of the runs, if they answered the same queries with scores of the same kind; else None."""
+    """Compare all systems of the runs. None unless they answered the same queries, with scores of the same kind."""
     if len(runs) == 1:
         return runs[0].comparison
     scores = [one.scores for one in runs if one.scores is not None]
@@ -51,7 +51,7 @@ def shared_comparison(runs: Sequence[ReportedRun]) -> SystemComparison | None:
 
 
 def tiles(runs: Sequence[ReportedRun], comparison: SystemComparison | None, ids: Mapping[str, str]) -> list[Tile]:
-    """The figures of the first screen, each of which leads to its evidence: leader, certainty, dollars and answers.
+    """Return the figures of the first screen: leader, certainty, dollars and answers. Each links to its evidence.
 
     `ids`: section -> its id on the page.
     """
@@ -64,7 +64,7 @@ def tiles(runs: Sequence[ReportedRun], comparison: SystemComparison | None, ids:
     money = _tile(
         "Cost", "not known" if imported else _dollars(spent), "made elsewhere" if imported else each, f"#{ids['money']}"
     )
-    # An item with a failed judgment is finished, so the share of scored values is shown instead.
+    # An item with a failed judgment is finished, so show the share of scored values instead.
     shares = [
         (row["n"], row["n_expected"])
         for row in ([] if comparison is None else next(iter(comparison.standings.values())).to_dicts())
@@ -78,7 +78,7 @@ def tiles(runs: Sequence[ReportedRun], comparison: SystemComparison | None, ids:
 
 
 def banner(runs: Sequence[ReportedRun], comparison: SystemComparison | None) -> list[str]:
-    """The limits of every figure: unfinished runs, and missing answers."""
+    """Return what limits every figure: unfinished runs, and missing answers."""
     lines = [
         f"{one.title} is {one.status}: {one.now.cells['done'] + one.now.cells['failed']:,} of "
         f"{one.now.cells['total']:,} {one.now.unit} are finished"
@@ -102,7 +102,7 @@ def _tile(title: str, value: str, detail: str, href: str, is_bad: bool = False) 
 
 
 def _standing(comparison: SystemComparison) -> list[Tile]:
-    """The tiles of the leader and of its certainty."""
+    """Return the tiles of the leader and of its certainty."""
     figure = comparison.decision.figure
     rows = leaderboard_section(comparison).table
     assert rows is not None
@@ -112,7 +112,7 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
     first, n_tied = real[0], sum(row["verdict"] == "tied" for row in real)
     percent = comparison.units[figure] == "%"
     value = f"{100 * first[figure]:.1f} %" if percent else f"{first[figure]:.3g}"
-    # A system with the verdict `below` may still be tied with the leader, so look at the difference from the leader.
+    # A system with the verdict `below` may still be tied with the leader, so use its difference from the leader.
     below = next((row for row in real[1:] if is_finite(row["from best_high"]) and row["from best_high"] < 0), None)
     margin = "no system is shown to be worse than it"
     if below is not None:
@@ -135,8 +135,8 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
 
 
 def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaderboard for the page's script: figures, corrections of the first, and rows of plain values. `facets`: see
-    `table_data`."""
+    """Return the leaderboard for the page's script: figures, corrections of the first figure, and rows of plain values.
+    `facets`: see `table_data`."""
     section = leaderboard_section(comparison)
     assert section.table is not None
     figure, columns = comparison.decision.figure, section.table.columns
@@ -164,8 +164,8 @@ def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[
 
 
 def table_data(section: Section, facets: Mapping[str, Any], run: str) -> dict[str, Any] | None:
-    """The table of a section for the page's script: heads, cells as text, the values by which they sort, and the filters that
-    lead to a row's samples. `facets`: text columns of the samples -> their values; `run`: the table's, of several."""
+    """Return the table of a section for the page's script: heads, cells as text, sort values, and the filters for a row's
+    samples. `facets`: text columns of the samples -> their values. `run`: the run of the table, if there are several."""
     columns, grid = shown_columns(section), section_table(section)
     if grid is None or section.table is None or not columns:
         return None
@@ -185,7 +185,8 @@ def table_data(section: Section, facets: Mapping[str, Any], run: str) -> dict[st
 
 
 def chart_data(section: Section, most: int | None = MOST_POINTS) -> dict[str, Any] | None:
-    """The chart of a section as data, with its points (at most `most`) in the units that are shown; None without any."""
+    """Return the chart of a section as data, with its points (at most `most`) in the units that are shown. None without
+    points."""
     chart, table = section.chart, section.table
     if chart is None or table is None:
         return None
@@ -222,7 +223,7 @@ def chart_data(section: Section, most: int | None = MOST_POINTS) -> dict[str, An
 
 
 def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> list[dict[str, Any]]:
-    """The charts of the first screen: the forest of differences, and cost against the figure."""
+    """Return the charts of the first screen: the forest plot of differences, and cost against the figure."""
     whole, figure = leaderboard_section(comparison), comparison.decision.figure
     assert whole.table is not None
     ranked = whole.table.drop_nulls("rank")
@@ -244,7 +245,8 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
 
 
 def card_svg(title: str, runs: Sequence[ReportedRun]) -> str:
-    """A picture for a README: the decision, and the leading systems with their intervals. Raises UserError without scores."""
+    """Return a picture for a README: the decision, and the leading systems with their intervals. Raises UserError without
+    scores."""
     comparison = shared_comparison(runs)
     if comparison is None or (table := leaderboard_section(comparison).table) is None:
         raise UserError("a card needs scores by query, of one run or of runs of the same queries")
@@ -270,7 +272,8 @@ def card_svg(title: str, runs: Sequence[ReportedRun]) -> str:
 
 
 def page_template(name: str, **marks: str) -> Template:
-    """A template of the folder `page`. Values are escaped for HTML, unless `marks` gives the marks of another language."""
+    """Return a template of the folder `page`. Values are escaped for HTML, unless `marks` gives the delimiters of another
+    language."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("summhay_ray.report", "page")
@@ -283,7 +286,7 @@ def _units_of(section: Section, table: pl.DataFrame) -> dict[str, str]:
 
 
 def _filters(row: Mapping[str, Any], facets: Mapping[str, Any], run: str) -> str:
-    """The address of a row's samples, filtered by every column that is also a facet; empty without samples."""
+    """Return the address of a row's samples, filtered by every column that is also a facet. Empty without samples."""
     from urllib.parse import urlencode
 
     from summhay_ray.metrics import of_column
@@ -300,7 +303,7 @@ def _filters(row: Mapping[str, Any], facets: Mapping[str, Any], run: str) -> str
 
 
 def _plain_value(value: Any) -> Any:
-    """A value for JSON: numbers that are finite, text in one line."""
+    """Return a value for JSON: only finite numbers, and text in one line."""
     if isinstance(value, bool) or value is None or is_finite(value):
         return value
     return None if isinstance(value, float) else plain(value)

@@ -30,10 +30,10 @@ FigureFormat = Literal["svg", "pdf"]
 COLUMN_INCHES = 3.35
 """Width of a figure: one column of a paper."""
 MOST_ROWS, MOST_SERIES, LONGEST, MOST_TITLE = 40, 16, 34, 200
-"""Maximum names along an axis, coloured series, and characters of a name and of a title. The figure says if names are left
-out."""
+"""Maximum names along an axis, coloured series, and characters of a name and of a title. The figure says how many names are
+left out."""
 MOST_ZEROS = 15
-"""With more bars than this, those shorter than a 2000th of the longest are left out."""
+"""With more bars than this, bars shorter than a 2000th of the longest are left out."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
 _GREY = "#9A9A9A"
 _MARKERS = "osD^vPX*"
@@ -53,12 +53,12 @@ _STYLE: dict[Any, Any] = {
     "axes.facecolor": "none",
 }
 Drawn = dict[str, Any]
-"""A chart's data: see `chart_data`."""
+"""The data of a chart; see `chart_data`."""
 
 
 def draw(section: Section) -> Figure:
-    """The chart of a section as a matplotlib figure, COLUMN_INCHES wide. Raises UserError for a section without a chart or
-    data."""
+    """Return the chart of a section as a matplotlib figure, COLUMN_INCHES wide. Raises UserError for a section without a
+    chart or data."""
     from matplotlib import rc_context
 
     drawn = chart_data(section, most=None)
@@ -82,7 +82,8 @@ def draw(section: Section) -> Figure:
 
 @functools.cache
 def _figure_class() -> type[Figure]:
-    """A figure that a notebook displays without pyplot. matplotlib is imported only when a figure is drawn."""
+    """Return the class of a figure that a notebook displays without pyplot. matplotlib is imported only when a figure is
+    drawn."""
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
@@ -95,7 +96,7 @@ def _figure_class() -> type[Figure]:
 
 
 def figure_bytes(section: Section, kind: FigureFormat = "svg") -> bytes:
-    """The chart as a file for a paper. Text is drawn as outlines (SVG) or embedded as TrueType (PDF)."""
+    """Return the chart as a file for a paper. Text is drawn as outlines (SVG) or embedded as TrueType (PDF)."""
     from matplotlib import rc_context
 
     stream, log = io.BytesIO(), logging.getLogger("matplotlib")
@@ -113,13 +114,13 @@ def figure_bytes(section: Section, kind: FigureFormat = "svg") -> bytes:
 
 
 def _height(drawn: Drawn) -> float:
-    """In inches."""
+    """Return the height in inches."""
     points, kind = drawn["points"], drawn["kind"]
     names = min(MOST_ROWS, len({point["x" if kind == "bar" else "y"] for point in points}))
     if kind == "matrix":
         down, across = _fields(points)
         return 0.75 * COLUMN_INCHES + 0.68 if down is across else max(1.4, 0.9 + 0.34 * names)
-    # Next to few rows, the legend is taller.
+    # The legend is taller than a chart with few rows.
     tall = max(1.4, 0.9 + 0.17 * names, 0.3 + 0.17 * min(MOST_SERIES, len({point["s"] for point in points})))
     return tall if kind in ("bar", "forest") else 0.62 * COLUMN_INCHES
 
@@ -131,7 +132,7 @@ def _text(value: Any, longest: int = LONGEST) -> str:
 
 
 def _labels(names: Iterable[Any]) -> list[str]:
-    """The labels of names in a figure. Labels that would be equal after shortening are numbered."""
+    """Return the labels of names in a figure. Labels that would be equal after shortening are numbered."""
     labels: list[str] = []
     for name in names:
         numbered = (f"{_text(name)} ({place})" if place > 1 else _text(name) for place in itertools.count(1))
@@ -140,7 +141,7 @@ def _labels(names: Iterable[Any]) -> list[str]:
 
 
 def _series(points: Sequence[Drawn]) -> list[tuple[str, list[Drawn], dict[str, Any]]]:
-    """Label, points and look of each series. Series beyond MOST_SERIES are joined into one, drawn in grey."""
+    """Return label, points and style of each series. Series beyond MOST_SERIES are joined into one, drawn in grey."""
     found: dict[Any, list[Drawn]] = {}
     for point in points:
         found.setdefault(point["s"], []).append(point)
@@ -155,7 +156,7 @@ def _series(points: Sequence[Drawn]) -> list[tuple[str, list[Drawn], dict[str, A
 
 
 def _ends(points: Sequence[Drawn], value: str) -> list[tuple[float, ...]]:
-    """The lengths of the intervals below and above the figures; 0 without an interval."""
+    """Return the lengths of the intervals below and above the figures; 0 without an interval."""
     ends = [
         (max(0.0, point[value] - point["low"]), max(0.0, point["high"] - point[value]))
         if None not in (point["low"], point["high"])
@@ -166,8 +167,8 @@ def _ends(points: Sequence[Drawn], value: str) -> list[tuple[float, ...]]:
 
 
 def _first(axes: Axes, names: Sequence[Any], worth: Sequence[Any] = (), what: str = "") -> Sequence[Any]:
-    """The names to show, at most MOST_ROWS, and a note with their total number. `worth`: the names with a value; `what`: a note
-    about the others."""
+    """Return the names to show, at most MOST_ROWS, and a note with their total number. `worth`: the names with a value.
+    `what`: a note about the rest."""
     shown = [*(worth or names)][:MOST_ROWS]
     if len(names) > len(shown):
         assert axes.figure is not None
@@ -178,7 +179,7 @@ def _first(axes: Axes, names: Sequence[Any], worth: Sequence[Any] = (), what: st
 
 
 def _bar(axes: Axes, drawn: Drawn) -> None:
-    """Categories from top to bottom: bars for a single series, points for several."""
+    """Draw categories from top to bottom: bars for a single series, points for several."""
     names = [*dict.fromkeys(point["x"] for point in drawn["points"])]
     least = max(abs(point["y"]) for point in drawn["points"]) / 2000
     worth = dict.fromkeys(point["x"] for point in drawn["points"] if abs(point["y"]) >= least)
@@ -246,14 +247,14 @@ def _forest(axes: Axes, drawn: Drawn) -> None:
     axes.set_yticks(range(0, -len(points), -1), [_text(point["y"]) for point in points])
     axes.set_ylim(0.7 - len(points), 0.7)
     if drawn["x_title"].endswith(("(%)", "(points)")):
-        # Limit the axis to 100 points, since differences of shares cannot be larger; an interval from few haystacks may be.
+        # Limit the axis to 100 points. No difference of shares is larger, but an interval from few haystacks may be.
         axes.set_xlim(max(-100.0, axes.get_xlim()[0]), min(100.0, axes.get_xlim()[1]))
     axes.set_xlabel(_text(drawn["x_title"]))
     axes.grid(visible=False, axis="y")
 
 
 def _fields(points: Sequence[Drawn]) -> tuple[list[Any], list[Any]]:
-    """The rows and columns of a matrix; both are one list in the same order if each column is also a row."""
+    """Return the rows and columns of a matrix. If each column is also a row, both are the same list in the same order."""
     down, across = (list(dict.fromkeys(point[name] for point in points)) for name in ("y", "x"))
     return (down, down) if set(across) <= set(down) else (down, across)
 
@@ -285,4 +286,4 @@ def _matrix(axes: Axes, drawn: Drawn) -> None:
 
 _KINDS = {"bar": _bar, "line": _line, "scatter": _scatter, "forest": _forest, "matrix": _matrix}
 _FROM_ZERO = {"bar": "x", "line": "y", "scatter": "xy", "forest": "", "matrix": ""}
-"""Kind -> the axes that are extended to 0, with space at the other end: points at an edge would be cut."""
+"""Kind -> the axes that are extended to 0, with space at the other end, because points at an edge would be cut."""

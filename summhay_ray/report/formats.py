@@ -45,7 +45,7 @@ _SPECIAL = {
 _LINES_A_FLOAT, _FOLDED = 40, 25
 """Lines on a page, and characters per line of a folded text."""
 _LONG_HEAD, _LONG_TEXT = 9, 45
-"""Longer column heads of figures are rotated, and longer texts are folded (in characters)."""
+"""Limits in characters: longer column heads of figures are rotated, and longer texts are folded."""
 _WORD = re.compile(r"\S{1,20}(?!\S)|\S{20}|\s+")
 """The parts between which a folded text may break: words, spaces, and parts of words longer than a line."""
 
@@ -57,7 +57,7 @@ class Cell(NamedTuple):
     small: str = ""
     """Text in small print: the figure's interval."""
     is_best: bool = False
-    """Whether the figure is the best of its column."""
+    """Whether the figure is the best in its column."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Grid:
     n_heads: int
     """Number of columns, from the left, that identify the row."""
     groups: Sequence[tuple[str, int]] = ()
-    """In a pivot, the headings above the column headings (the figure that they show), and how many columns each spans."""
+    """The top row of headings in a pivot: (the figure that its columns show, the number of these columns)."""
     cut: int = 0
     """Total number of rows if some are left out, else 0."""
 
 
 def csv_text(section: Section) -> str:
-    """The table of a section with all rows and columns; figures are fractions. Spreadsheet formulas are neutralized."""
+    """Return the table of a section with all rows and columns. Figures are fractions. Spreadsheet formulas are neutralized."""
     assert section.table is not None
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -85,7 +85,8 @@ def csv_text(section: Section) -> str:
 
 
 def paper_grids(section: Section) -> list[Grid]:
-    """The table of a section. With a pivot, all figures are next to each other, or one grid per figure if that is too wide."""
+    """Return the table of a section. With a pivot, all figures are side by side, or in one grid per figure if that is too
+    wide."""
     table, pivot = section_table(section), section.pivot
     if table is None or section.table is None:
         return []
@@ -98,13 +99,14 @@ def paper_grids(section: Section) -> list[Grid]:
 
 
 def _wide(section: Section, figures: Sequence[str]) -> Grid:
-    """The pivoted table: a row for each value of `pivot.rows`; for each figure, a column for each value of `pivot.columns`."""
+    """Return the pivoted table: a row for each value of `pivot.rows` and, for each figure, a column for each value of
+    `pivot.columns`."""
     assert section.table is not None and section.pivot is not None
     pivot = section.pivot
     rows = list(section.table.iter_rows(named=True))
     across = list(dict.fromkeys(row[pivot.columns] for row in rows))
     found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
-    # Figures with missing answers, possibly the hardest ones, are never marked as a column's best.
+    # Never mark a figure with missing answers as the best in its column, since these may be the hardest ones.
     may_win = {key for key, row in found.items() if key[0] not in pivot.reference and not has_missing(row)}
     best = {
         (figure, column): max(
@@ -141,7 +143,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> Cell:
 
 
 def latex_document(title: str, sections: Mapping[str, Section]) -> str:
-    """A document for pdflatex with a booktabs table for each section that has one. `sections`: label -> section."""
+    """Return a document for pdflatex with a booktabs table for each section that has a table. `sections`: label -> section."""
     marks = {"variable_start_string": "<<", "variable_end_string": ">>", "block_start_string": "<%", "block_end_string": "%>"}
     known = {name: section for name, section in sections.items() if section.table is not None and section.table.height}
     floats = [one for name, section in known.items() for one in _floats(section, name)]
@@ -150,7 +152,7 @@ def latex_document(title: str, sections: Mapping[str, Section]) -> str:
 
 
 def _floats(section: Section, name: str) -> Iterator[dict[str, Any]]:
-    """The table of a section as floats that fit a page, labelled tab:NAME."""
+    """Yield the table of a section as floats that fit a page, labelled tab:NAME."""
     grids, remarks = paper_grids(section), notes(section)
     if cut := grids[0].cut:
         remarks.append(f"The first {len(grids[0].rows):,} of {cut:,} rows; --format csv writes all.")
@@ -183,7 +185,8 @@ def _floats(section: Section, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _lines(rows: Sequence[tuple[Grid, Sequence[Cell]]]) -> Iterator[str]:
-    """The grids, one below the other, under one line of headings. With several grids, each is preceded by its group's name."""
+    """Yield the lines of the grids, one below the other, under a single line of headings. If there are several, the name of
+    its group precedes each grid."""
     first, before = rows[0][0], None
     side_by_side = bool(first.groups) and all(grid is first for grid, _ in rows)
     if side_by_side:
@@ -217,7 +220,7 @@ def _set(cell: Cell, wide: bool) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text escaped for LaTeX. Characters missing from common fonts become question marks."""
+    """Escape text for LaTeX. Characters missing from common fonts become question marks."""
     return "".join(
         _SPECIAL.get(letter, letter if letter.isascii() or (letter < "\u0100" and letter.isalpha()) else "?")
         for letter in plain(text)
@@ -225,15 +228,16 @@ def _escaped(text: str) -> str:
 
 
 def results_json(reported: ReportedRun) -> dict[str, Any]:
-    """A run's figures in the form of lm-eval's results.json (task -> metric -> value), with spec, versions, hashes and sections.
+    """Return a run's figures in the form of lm-eval's results.json (task -> metric -> value), with spec, versions, hashes and
+    sections.
 
-    A task is a row of a section that counts what was expected: SECTION/NAMES OF THE ROW.
+    A task is a row of a section that counts expected answers: SECTION/NAMES OF THE ROW.
     """
     record = reported.run.record
     results: dict[str, dict[str, Any]] = {}
     counts: dict[str, dict[str, int]] = {}
     better: dict[str, dict[str, bool]] = {}
-    # The rows of sections with a pivot become tasks. Without such a section, those of sections with `n_expected` do.
+    # Tasks are the rows of sections with a pivot. If there is no such section, they are the rows of sections with `n_expected`.
     known = [section for section in reported.sections if section.table is not None and section.table.height]
     wide = [section for section in known if section.pivot is not None]
     for section in wide or [one for one in known if one.table is not None and "n_expected" in one.table.columns]:
@@ -274,7 +278,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
 
 
 def names_and_figures(section: Section) -> tuple[list[str], list[str]]:
-    """The columns that identify a row, and its figures."""
+    """Return the columns that identify a row, and the columns of its figures."""
     assert section.table is not None
     if section.pivot is not None:
         return [section.pivot.rows, section.pivot.columns], [*section.pivot.figures]
@@ -285,7 +289,7 @@ def names_and_figures(section: Section) -> tuple[list[str], list[str]]:
 
 
 def _metric(row: Mapping[str, Any], figure: str) -> Iterator[tuple[str, Any]]:
-    """A figure's fields: its value, and its standard error and interval if known."""
+    """Yield a figure's fields: its value, and its standard error and interval if known."""
     yield f"{figure},none", _finite(row[figure])
     if (reason := row.get(f"{figure}_reason")) and row[figure] is not None:
         yield f"{figure}_ci95,none", None

@@ -1,9 +1,9 @@
 """The HTML page of a report, and its data files: samples, their shared contents, and their index.
 
 The data files are scripts that the page loads on demand, or data blocks of the page itself. They are written in one pass, with
-one chunk in memory at a time. Text from documents, models, specs and names is never markup: jinja2 escapes it, data is JSON, and
-the page's content security policy allows only the page's own scripts. Tables are DataTables', from the package itables; charts
-are Observable Plot's, from the package pyobsplot.
+one chunk in memory at a time. Text from documents, models, specs and names is never markup: jinja2 escapes it, data is JSON,
+and the page's content security policy allows only the page's own scripts. Tables are drawn by DataTables (package itables),
+charts by Observable Plot (package pyobsplot).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHUNK_BYTES = 400_000
 ROWS_A_LIST = 50_000
 """Number of samples in one index file."""
 LONGEST = 200_000
-"""Maximum characters of a text in a report. Longer texts are cut, with their length noted."""
+"""Maximum characters of a text in a report. Longer texts are cut, and their length is noted."""
 TABS = {
     "leaderboard": "Leaderboard",
     "compare": "Compare two",
@@ -49,12 +49,12 @@ TABS = {
     "method": "Method",
 }
 LIBRARIES = {"tables": ("itables", "itables/html/dt_bundle.js"), "plots": ("pyobsplot", "pyobsplot/static/static-widget.js")}
-"""Name in the page's script -> the installed package, and its file: a JavaScript module."""
+"""Name in the page's script -> the installed package, and its file, which is a JavaScript module."""
 TABLE_STYLE = ("itables", "itables/html/dt_bundle.css")
 SINGLE_FILE_MB = 10
 """Maximum size of the samples in a page that holds them itself."""
 Put = Callable[[str, str], None]
-"""Writes a data file: its name and its JSON."""
+"""A function that writes a data file, given its name and its JSON."""
 _EXPORTS = re.compile(r"export\s*\{([^{}]*)\};?")
 
 
@@ -66,15 +66,15 @@ class PageData:
     facets: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Text columns that can filter samples -> their values."""
     version: str = ""
-    """Identifies the shown state of the runs."""
+    """Identifies the state of the runs that the page shows."""
     live: bool = False
-    """Whether the page is served, and checks for a newer version."""
+    """Whether the page is served and checks for a newer version."""
     blocks: Mapping[str, str] = field(default_factory=dict)
     """Data file -> its JSON, for a page that holds its samples itself."""
 
 
 def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
-    """The HTML of the page."""
+    """Return the HTML of the page."""
     data = data or PageData()
     files = resources.files("summhay_ray.report").joinpath("page")
     css, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
@@ -82,7 +82,7 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
     sections, tables, ids = list[dict[str, Any]](), dict[str, Any](), dict[str, str]()
     for place, reported in enumerate(runs):
         for name, section in zip(names(reported.sections), reported.sections, strict=True):
-            # The first screen has a single run's decision and leaderboard.
+            # The first screen has the decision and the leaderboard of a single run.
             if section.name == "decision" or (section.name == "board" and not several):
                 continue
             shown: dict[str, Any] = {
@@ -106,6 +106,9 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
         "sections": tables,
     }
     limits = {note: None for run in runs for one in run.sections if one.name in ("decision", "overview") for note in one.notes}
+    warnings = dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))
+    if comparison is not None:
+        warnings = {note: None for note in warnings if note not in comparison.decision.reasons}
     scripts = [*map(_library, LIBRARIES), script]
     return face.page_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
@@ -118,7 +121,7 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
         banner=[plain(line) for line in face.banner(runs, comparison)],
         decision=None if comparison is None else plain(comparison.decision.text),
         judge="" if comparison is None else plain(comparison.figure_title(comparison.decision.figure)),
-        warnings=[plain(note) for note in dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))],
+        warnings=[plain(note) for note in warnings],
         tiles=face.tiles(runs, comparison, ids),
         sections=sections,
         content=_json(content),
@@ -137,7 +140,7 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
 
 @functools.cache
 def _file_of(package: str, name: str) -> str:
-    """A file of an installed package, whose content must have the hash with which the package was installed.
+    """Return a file of an installed package, after checking its content against the hash recorded at installation.
 
     The package is not imported. Raises UserError.
     """
@@ -157,7 +160,7 @@ def _file_of(package: str, name: str) -> str:
 
 @functools.cache
 def _library(name: str) -> str:
-    """A library as an inline script: what its module exports becomes `window.NAME`, since inline scripts cannot import."""
+    """Return a library as an inline script. What its module exports becomes `window.NAME`, since inline scripts cannot import."""
     text = _file_of(*LIBRARIES[name])
     last = [*_EXPORTS.finditer(text)][-1]
     pairs = (one.strip().partition(" as ") for one in last[1].split(",") if one.strip())
@@ -175,7 +178,7 @@ def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapp
     lists: list[int] = []
 
     def samples() -> Iterator[tuple[int, str]]:
-        """The place and JSON of each sample. The index is written on the way."""
+        """Yield the index and the JSON of each sample. Writes the index files at the same time."""
         rows: list[tuple[str, list[Any]]] = []
         for place, (run_id, sample) in enumerate((run_id, sample) for run_id, one in runs for sample in one.samples):
             name = f"{run_id}/{sample.id}" if several else sample.id
@@ -211,7 +214,7 @@ def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapp
 
 
 def _code(facet: Facet, facts: Mapping[str, Any], dictionaries: Mapping[str, dict[str, int]]) -> Any:
-    """The value of a sample's facet in the index; for a text, its place in the dictionary."""
+    """Return the value of a sample's facet in the index. For a text, this is its index in the dictionary."""
     value = facts.get(facet.name)
     if value is None:
         return None
@@ -238,7 +241,7 @@ def _write_chunks(put: Put, name: str, entries: Iterable[tuple[Any, str]], brack
 
 
 def folder_of(files: Files) -> Put:
-    """Writes data as scripts in the folder `data`, which a page on a disk may load."""
+    """Return a function that writes data as scripts in the folder `data`, which a page on a disk may load."""
 
     def put(name: str, text: str) -> None:
         files.put(f"data/{name}.js", f'summhay("{name}",{text});\n'.encode("ascii"))
@@ -247,7 +250,8 @@ def folder_of(files: Files) -> Put:
 
 
 def blocks_of(blocks: dict[str, str]) -> Put:
-    """Keeps data in memory for `PageData.blocks`. Raises UserError if it exceeds SINGLE_FILE_MB."""
+    """Return a function that keeps data in memory for `PageData.blocks`. It raises UserError if the data exceed
+    SINGLE_FILE_MB."""
 
     def put(name: str, text: str) -> None:
         blocks[name] = text
@@ -261,7 +265,7 @@ def blocks_of(blocks: dict[str, str]) -> Put:
 
 
 def _json(content: Any) -> str:
-    """JSON for use in a script: ASCII only, with `<` escaped so that it can neither start nor end a tag."""
+    """Return JSON for use in a script: ASCII only, with `<` escaped so that it can neither start nor end a tag."""
     text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), default=str)
     if "NaN" in text or "Infinity" in text or len(text) > LONGEST:
         text = json.dumps(_bounded(content), ensure_ascii=True, separators=(",", ":"), allow_nan=False, default=str)
@@ -269,7 +273,7 @@ def _json(content: Any) -> str:
 
 
 def _bounded(content: Any) -> Any:
-    """The content with long texts cut to LONGEST, and NaN and infinities as None."""
+    """Cut long texts in the content to LONGEST, and replace NaN and infinities by None."""
     if isinstance(content, str):
         return content if len(content) <= LONGEST else f"{content[:LONGEST]}\n… ({len(content):,} letters in all)"
     if isinstance(content, Mapping):

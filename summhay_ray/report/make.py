@@ -32,20 +32,21 @@ class Report:
         return [section for reported in self.runs for section in reported.sections]
 
     def section(self, name: str) -> Section:
-        """The first section with this name. Raises UserError, which lists the sections, if there is none."""
+        """Return the first section with this name. Raises UserError, which lists the sections, if there is none."""
         section = next((section for section in self.sections if section.slug == name), None)
         if section is None:
             raise UserError(f"the report has no section {name!r}; it has: {', '.join(section.slug for section in self.sections)}")
         return section
 
     def figure(self, name: str) -> Any:
-        """The chart of a section as a matplotlib figure, one column of a paper wide. Raises UserError if it has none."""
+        """Return the chart of a section as a matplotlib figure, one column of a paper wide. Raises UserError if the section
+        has none."""
         from summhay_ray.report.figures import draw
 
         return draw(self.section(name))
 
     def _repr_html_(self) -> str:
-        """The page in a sandboxed frame that cannot access the surrounding notebook."""
+        """Return the page in a sandboxed frame that cannot access the surrounding notebook."""
         from html import escape
 
         look, text = "width:100%;height:640px;border:1px solid #ccc", page(self.runs)
@@ -54,8 +55,8 @@ class Report:
     def write(
         self, out: str, kind: ReportFormat = "html", figures: Sequence[FigureFormat] = (), single_file: bool = False
     ) -> list[str]:
-        """Write the report into a folder or `s3://...`. Returns the names of the files to open. `single_file`: the page holds its
-        samples itself, if they take SINGLE_FILE_MB at most.
+        """Write the report into a folder or `s3://...`. Returns the names of the files to open. `single_file`: the page holds
+        its samples itself, if they take at most SINGLE_FILE_MB.
 
         Raises OSError, StoreError, UserError.
         """
@@ -94,8 +95,8 @@ class Report:
             return ["index.html", *in_order] if kind == "html" else in_order
 
     def write_page(self, files: Files, live: bool = False, single_file: bool = False) -> None:
-        """Write the page and its data. `live`: the page is served, and checks for a newer version of itself. `single_file`: the
-        page holds its data itself."""
+        """Write the page and its data. `live`: the page is served, and checks for a newer version of itself. `single_file`:
+        the page holds its data itself."""
         blocks = dict[str, str]()
         put = blocks_of(blocks) if single_file else folder_of(files)
         found = [(reported.run.run_id, reported.workload.samples(reported.run, reported.options.judge)) for reported in self.runs]
@@ -108,7 +109,7 @@ class Report:
 
 
 def state_of(runs: Sequence[RunStore]) -> str:
-    """A short text that changes whenever one of the runs does."""
+    """Return a short text that changes whenever one of the runs does."""
     versions = [(run.run_id, run.version()) for run in runs]
     return hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:16]
 
@@ -120,7 +121,8 @@ def report(
     labels: str = "",
     over: Over | None = None,
 ) -> Report:
-    """A report on the current state of the runs; later commits do not change it. `judge`, `labels`, `over`: see `ReadOptions`.
+    """Return a report on the current state of the runs; later commits do not change it. `judge`, `labels`, `over`: see
+    `ReadOptions`.
 
     Raises UserError, StoreError.
     """

@@ -31,7 +31,7 @@ _END = "END OF SPEC"
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """A run with its sections, as it was when opened."""
+    """A run with its sections, in the state in which it was opened."""
 
     workload: Workload[Any]
     run: RunStore
@@ -43,11 +43,11 @@ class ReportedRun:
     scores: RunScores | None = None
     """The systems' scores by query, if the benchmark has any."""
     comparison: SystemComparison | None = None
-    """The comparison of its systems; None without scores by query."""
+    """The comparison of the run's systems; None without scores by query."""
 
     @property
     def n_failures(self) -> int:
-        """The answers that are missing or could not be read."""
+        """Number of answers that are missing or could not be read."""
         return sum(self.now.failures.values())
 
     @property
@@ -57,20 +57,20 @@ class ReportedRun:
 
     @property
     def haystacks(self) -> tuple[str, ...]:
-        """The ids of its haystacks, sorted."""
+        """The sorted ids of the run's haystacks."""
         return tuple(sorted(str(one["haystack_id"]) for one in self.run.record.get("haystacks", ())))
 
     @property
     def title(self) -> str:
-        """The name of the run, or else its id."""
+        """The name of the run or, without one, its id."""
         return str(self.run.record.get("name") or self.run.run_id)
 
 
 def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -> ReportedRun:
-    """The run with all its sections: first the decision, with the warnings that limit it, and the leaderboard; in the middle its
-    benchmark's sections.
+    """Return the run with all its sections. The decision, with the warnings that limit it, and the leaderboard come first; the
+    benchmark's sections come in the middle.
 
-    A benchmark that gives scores by query gets the ranking of its systems, and their differences with tests.
+    If the benchmark gives scores by query, its systems are ranked, and their differences are tested.
     """
     now = status(run)
     results = results_of(workload, run, replace(options, whole=True))
@@ -93,14 +93,14 @@ def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -
 
 
 def scores_of(workload: Workload[Any], run: RunStore, results: Results) -> RunScores | None:
-    """The run's scores by query, for comparisons; None for a benchmark that has none, and for a run that has none yet."""
+    """Return the run's scores by query, for comparisons. None if the benchmark has none, or if the run has none yet."""
     by_query = scores_by_query(workload, run) if results.compared is None else None
     scores = None if by_query is None or by_query.scores.is_empty() else RunScores(run.run_id, by_query)
     return cast("RunScores | None", results.compared or scores)
 
 
 def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Section:
-    """The state of the run in a few figures."""
+    """Summarize the state of the run in a few figures."""
     cells, total = now.cells["done"] + now.cells["failed"], now.cells["total"]
     record = run.record
     facts = [
@@ -113,7 +113,7 @@ def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Sect
     ]
     notes = [*now.warnings, *now.problems, *warnings]
     if cells < total:
-        notes.append("The run is not finished: its figures are of what is there.")
+        notes.append("The run is not finished: its figures cover only what is there.")
     if now.cells["failed"]:
         notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
     table = pl.DataFrame([fact for fact in facts if fact[1]], schema=["what", "value"], orient="row")
@@ -136,7 +136,7 @@ def _failures(run: RunStore) -> Section:
 
 
 def _money(run: RunStore, now: StatusResult) -> Section:
-    """Dollars and time by stage and model: planned, used, and saved by caches."""
+    """Return dollars and time by stage and model: planned, used, and saved by caches."""
     rows = [
         {
             "stage": usage["stage"],
@@ -170,13 +170,13 @@ def _money(run: RunStore, now: StatusResult) -> Section:
 
 
 def _made(run: RunStore) -> Section:
-    """The spec, versions, hashes and seed of the run, and the command that repeats it."""
+    """Return the spec, versions, hashes and seed of the run, and the command that repeats it."""
     record = run.record
     spec = record.get("spec")
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     lines = [f"# run {run.run_id}, kind {record['kind']}, {packages}"]
     lines += [f"# {plain(what)}: sha256 {digest}" for what, digest in hashes(record).items()]
-    lines += ["", "# The command that makes the run again, beside the same files:"]
+    lines += ["", "# The command that makes the run again, in a folder with the same files:"]
     if spec is None:
         files = " ".join(shlex.quote(f"{haystack['name']}.json") for haystack in record["haystacks"])
         lines.append(f"summhay import {files}")
@@ -189,20 +189,20 @@ def _made(run: RunStore) -> Section:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that the figures depend on."""
+    """Return the versions of Python and of the packages on which the figures depend."""
     packages = {name: importlib.metadata.version(name) for name in ("summhay-ray", "polars", "pyarrow", "ray")}
     return {"Python": platform.python_version(), **packages}
 
 
 def hashes(record: Mapping[str, Any]) -> dict[str, str]:
-    """Dependency of a run -> its content hash: haystacks, judges and the files that its spec names."""
+    """Map each dependency of a run to its content hash: haystacks, judges and the files that its spec names."""
     digests = {f"haystack {haystack['name']}": str(haystack["haystack_id"]) for haystack in record.get("haystacks", ())}
     digests |= {f"judge {label}": str(identity) for label, identity in record.get("judges", ())}
     return digests | {f"input {name}": str(digest) for name, digest in record.get("inputs", {}).items()}
 
 
 def _filled_fields(spec: Any) -> Any:
-    """A spec without its empty fields."""
+    """Return a spec without its empty fields."""
     if isinstance(spec, Mapping):
         return {name: _filled_fields(value) for name, value in spec.items() if value not in (None, "", {}, [])}
     return [_filled_fields(entry) for entry in spec] if isinstance(spec, Sequence) and not isinstance(spec, str) else spec

@@ -23,13 +23,13 @@ _BEGINS = re.compile(r"^(?=[#>+-])|(?<=^\d)(?=[.)])|(?<=^\d\d)(?=[.)])")
 FRAME = 3
 """Width of a column in addition to its text: a border, and a space on either side."""
 _NARROW = 16
-"""Width in characters to which texts are folded before anything is left out."""
+"""Texts are folded down to this width, in characters, before columns or intervals are left out."""
 _PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
-"""Text that stays on one line."""
+"""A piece of text that is never broken across lines."""
 _EXTRA = re.compile(r"(?<=[\d*-])(?: \[[^\]]*\]|, floor [-\d.,]+)+$")
 """The text after a figure in its cell: its interval and floor."""
 _FIGURE = re.compile(r"[-+~$]?\d|[-?]?\*?$")
-"""The beginning of a cell that holds a figure, or none."""
+"""The beginning of a cell that holds a figure, or a missing one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,10 @@ class TextTable:
 
 
 def section_table(section: Section, most: int | None = None) -> TextTable | None:
-    """The table of a section: figures in their units with intervals, and `n`, the number of answers behind a row.
+    """Return the table of a section: figures in their units with intervals, and `n`, the number of answers behind a row.
 
-    It has no title, because the section's title is above its text. `most`: number of systems of a leaderboard, by default all.
+    It has no title, because the section's title is above its text. `most`: maximum number of systems of a leaderboard (default:
+    all).
     """
     if section.table is None or not (columns := shown_columns(section)):
         return None
@@ -61,7 +62,7 @@ def section_table(section: Section, most: int | None = None) -> TextTable | None
 
 
 def notes(section: Section) -> list[str]:
-    """The notes below the table, the section's own notes first."""
+    """Return the notes below the table, the section's own notes first."""
     lines = list(section.notes)
     if section.table is None:
         return lines
@@ -77,7 +78,7 @@ def notes(section: Section) -> list[str]:
 
 
 def names(sections: Iterable[Section]) -> list[str]:
-    """The names of the sections in links and files. Sections of the same name are numbered."""
+    """Return the names of the sections in links and files. Sections of the same name are numbered."""
     seen: Counter[str] = Counter()
     found = []
     for one in sections:
@@ -87,7 +88,7 @@ def names(sections: Iterable[Section]) -> list[str]:
 
 
 def markdown(sections: Sequence[Section], title: str = "") -> str:
-    """The sections as Markdown: tables as tables, charts and listings as preformatted text."""
+    """Return the sections as Markdown: tables as tables, charts and listings as preformatted text."""
     parts = [f"# {_escaped(title)}"] if title else []
     for one in sections:
         parts += [f"## {_escaped(one.title)}", *([_paragraph(one.text)] if one.text else [])]
@@ -108,7 +109,7 @@ def _paragraph(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text escaped for Markdown, so that text from a model or document cannot become a link, a picture or a tag."""
+    """Escape text for Markdown, so that text from a model or document cannot become a link, a picture or a tag."""
     return _MEANS.sub(r"\\\g<0>", plain(text))
 
 
@@ -119,14 +120,14 @@ class Fitted:
     grid: TextTable
     widths: tuple[int, ...]
     left_out: tuple[str, ...] = ()
-    """Columns that are not shown, and `intervals of NAME` for those without their intervals."""
+    """Columns that are left out, and `intervals of NAME` for columns whose intervals are left out."""
 
 
 def fit_table(grid: TextTable, width: int) -> Fitted:
-    """The table in `width` characters.
+    """Fit the table into `width` characters.
 
-    Names and column heads are folded first. Then, from the right, intervals are left out and columns dropped, except `n`; the
-    first figure is left whole as long as possible.
+    Names and column heads are folded first. Then, from the right, intervals are left out and columns dropped, except `n`. The
+    first figure stays whole as long as possible.
     """
     columns, left_out = [list(column) for column in zip(grid.columns, *grid.rows, strict=True)], list[str]()
     widths = _widths(columns, grid.heads, width)
@@ -151,7 +152,7 @@ def fit_table(grid: TextTable, width: int) -> Fitted:
 
 
 def _widths(columns: Sequence[Sequence[str]], n_heads: int, width: int) -> list[int]:
-    """The widths of the columns: if they are wider than `width` together, with folded texts and heads."""
+    """Return the widths of the columns. If they are wider than `width` together, texts and heads are folded."""
     widths = [max(map(cell_len, column)) for column in columns]
     if 1 + sum(one + FRAME for one in widths) <= width:
         return widths
@@ -168,8 +169,7 @@ def _widths(columns: Sequence[Sequence[str]], n_heads: int, width: int) -> list[
 
 
 def fold_text(text: str, width: int) -> str:
-    """The text with line breaks after a blank, a slash, a dash or an underscore if it is wider than the column; wider pieces
-    stay whole."""
+    """Break text after a blank, a slash, a dash or an underscore if it is wider than the column. Wider pieces stay whole."""
     if cell_len(text) <= width:
         return text
     lines = [""]
@@ -181,7 +181,7 @@ def fold_text(text: str, width: int) -> str:
 
 
 def dollars_line(usd: Mapping[str, float | None], digits: int = 6) -> str:
-    """A run's dollars as text: spent, reserved and uncertain (if any), and left of the budget."""
+    """Return a run's dollars as text: spent, reserved and uncertain (if any), and left of the budget."""
     said = [f"{usd['spent'] or 0:.{digits}f} spent"]
     said += [f"{usd[name]:.{digits}f} {name}" for name in ("reserved", "uncertain") if usd[name]]
     if usd["budget"] is not None:

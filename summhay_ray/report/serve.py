@@ -1,8 +1,9 @@
 """Serve a report on this machine and update it when its runs change.
 
-Only the person who started it may read the report; a page of another site in the same browser must not. The server therefore
-listens on this machine only, answers to its own name only (another site's name may point here), uses a secret path, and serves
-only files that the report wrote. It also tells browsers not to pass them to other sites, since data files are scripts.
+Only the person who started the server may read the report; a page of another site in the same browser must not. Therefore the
+server listens on this machine only, uses a secret path, and serves only files that the report wrote. It answers only to its own
+host name, since another site's name may resolve to this machine. It also tells browsers not to pass the files to other sites,
+since data files are scripts.
 """
 
 import contextlib
@@ -40,7 +41,8 @@ class _Written(LocalFiles):
         self.written.add(name)
 
     def file(self, name: str) -> Path | None:
-        """The path of a file that was written; None for any other file, and if a link has replaced it or its folder."""
+        """Return the path of a file that was written. None for any other file, and if a link has replaced the file or its
+        folder."""
         with contextlib.suppress(StoreError):
             return path if name in self.written and (path := self.path(name)).is_file() else None
         return None
@@ -96,8 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
 def serve_report(make: Callable[[], Report], out: str, port: int, say: Callable[[str], None]) -> None:
     """Write the report into the folder `out`, or a temporary one, serve it, and rewrite it whenever a run changes.
 
-    `port` 0: any free port. `say` receives the address, whose path is a secret. Stops on Ctrl-C. Raises UserError if the port
-    cannot be used.
+    `port` 0: any free port. `say` is called with the address, whose path is a secret. Stops on Ctrl-C. Raises UserError if the
+    port cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="summhay-report-") as folder:
         target = open_files(out or folder).folder

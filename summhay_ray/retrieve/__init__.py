@@ -1,10 +1,11 @@
-"""Retrievers: rank the documents of a corpus for queries.
+"""Retrievers, which rank the documents of a corpus for queries.
 
-A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. `make` makes a retriever by its
+A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. `make` creates a retriever by its
 name; the classes can also be constructed directly. Then call `rankings`, or await `rank_all` if the models are remote services.
 """
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from summhay_ray import plugins
@@ -84,10 +85,10 @@ __all__ = [
 ]
 
 
-def make(name: str, seed: int) -> Any:
-    """The retriever that a spec names: `bm25`, `released/vector` (with an argument), `my_package.my_module:MyRetriever`: a
-    `Retriever`, `BatchRetriever` or `ModelRetriever`. Raises UnknownName for an unknown name, an unexpected argument or a missing
-    one."""
+def make(name: str, seed: int, options: Mapping[str, Any] | None = None) -> Any:
+    """Create the retriever that a spec names: `bm25`, `released/vector` (with an argument), or
+    `my_package.my_module:MyRetriever`. The result is a `Retriever`, `BatchRetriever` or `ModelRetriever`. `options`: those of an
+    entry that is a mapping; None for a name. Raise UnknownName for an unknown name, and for an unexpected or missing argument."""
     head, slash, argument = name.partition("/")
     if slash and not argument:
         raise plugins.UnknownName(f"retriever {name!r} ends in a slash; add the argument after it, or remove the slash")
@@ -106,14 +107,14 @@ def make(name: str, seed: int) -> Any:
         if head not in retrievers:
             raise plugins.unknown("retriever", head, retrievers)
         retriever_class = retrievers[head]
-        if argument and head != Released.name:
+        if argument and options is None and head != Released.name:
             mends = {"bm25": "{bm25: split}", "rerank3": f"{{rerank: {argument}}}", "vector": f"{{embed: {argument}}}"}
             mend = f"leave {f'/{argument}'!r} out" + (f", or write {mends[head]}" if head in mends else "")
             raise plugins.UnknownName(f"retriever {head!r} takes nothing behind a slash; {mend}")
     with plugins.own_code(f"retriever {name!r} cannot be made", "its class is called with the argument and the seed"):
-        return retriever_class(argument, seed)
+        return retriever_class(argument, seed, **(options or {}))
 
 
 def known() -> list[str]:
-    """The names of the built-in retrievers, sorted. `released` needs an argument: `released/NAME`."""
+    """Return the names of the built-in retrievers, sorted. `released` needs an argument: `released/NAME`."""
     return sorted(plugins.discover(sys.modules[__name__]))

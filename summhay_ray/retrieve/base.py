@@ -1,9 +1,9 @@
-"""The contract of a retriever, and calling any kind of retriever for all queries of a corpus.
+"""The contract of a retriever, and functions that call any kind of retriever for all queries of a corpus.
 
-To add a retriever, put a file into this folder with a class that has the members of `Retriever`; specs can then use its `name`. A
-class in your own module needs no file here: write `retrievers: [my_package.my_module:MyRetriever]`. A retriever that handles all
-queries of a corpus together has `rank_all` instead of `rank` (`BatchRetriever`). Options in a spec, such as `{first: 20}`, are
-fields in `benchmarks/retrieval/entries.py`.
+To add a retriever, put a file into this folder, with a class that has the members of `Retriever`. Specs can then use its `name`.
+For a class in your own module, write `retrievers: [my_package.my_module:MyRetriever]` instead. A retriever that handles all
+queries of a corpus together has `rank_all` instead of `rank` (`BatchRetriever`). The options of a retriever in a spec, such as
+`{first: 20}`, are fields in `benchmarks/retrieval/entries.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEPT = 1000
-"""Number of documents of a long ranking that stay in memory."""
+"""Number of documents of a long ranking that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,30 @@ class Ranked:
 
 
 class Retriever(Protocol):
-    """Query and haystack in, ranking out (paper, section 5.1).
+    """Ranks the documents of a haystack for a query (paper, section 5.1).
 
     `argument` is the part after the slash of the name in the spec (`released/vector` -> "vector"); `seed` is the spec's.
     """
 
     name: ClassVar[str]
     whole: ClassVar[bool]
-    """True if the ranking is the haystack itself: orderings apply, but the token budget does not."""
+    """Whether the ranking is the haystack itself. If so, orderings apply, but the token budget does not."""
 
     def __init__(self, argument: str = "", seed: int = 0) -> None: ...
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
-        """The documents that may be shown, best first, ties in document order; empty means failure. Raises LookupError, naming
-        the data that the haystack lacks."""
+        """Return the documents that may be shown, best first, with ties in document order. An empty list means failure. Raise
+        LookupError, which names the data that the haystack lacks."""
         ...
 
 
 @runtime_checkable
 class BatchRetriever(Protocol):
-    """Returns one ranking per query of a corpus: for retrievers that handle many queries faster together."""
+    """Returns one ranking per query of a corpus. This is for retrievers that are faster when they handle many queries
+    together."""
 
     def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
-        """One ranking per query, in their order. Rankings and LookupError are as in `Retriever.rank`."""
+        """Return one ranking per query, in their order. Rankings and LookupError are as in `Retriever.rank`."""
         ...
 
 
@@ -66,39 +67,39 @@ class Models(Protocol):
     """Embeds texts, and scores texts for a query. Implementations run models locally or call services."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """One vector per text, in their order."""
+        """Return one vector per text, in their order."""
         ...
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """The relevance of each text to the query, in their order."""
+        """Return the relevance of each text to the query, in their order."""
         ...
 
 
 @runtime_checkable
 class ModelRetriever(Protocol):
-    """A built-in retriever that needs models: embeddings of texts, or relevance scores of texts for a query."""
+    """A built-in retriever that needs a model for embeddings of texts, or for relevance scores of texts."""
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
-        """Like `BatchRetriever.rank_all`, with models provided by the caller."""
+        """Like `BatchRetriever.rank_all`, with models that the caller provides."""
         ...
 
 
 def by_score(scores: Sequence[float]) -> list[Ranked]:
-    """The ranking by `scores` (one per document, in document order): highest first, ties in document order."""
+    """Return the ranking by `scores` (one per document, in document order): highest first, with ties in document order."""
     order = sorted(range(len(scores)), key=lambda index: -scores[index])
     return [Ranked(index + 1, float(scores[index])) for index in order]
 
 
 def best_first(n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool = False) -> Sequence[Ranked]:
-    """The ranking of `n` documents by their scores, in document order; among equal scores the earlier comes first. `scores` may
-    be called again: only the first documents of a long ranking are kept."""
+    """Return the ranking of `n` documents by their scores, which are in document order. Among equal scores, the earlier document
+    comes first. `scores` may be called again, since only the first documents of a long ranking are kept."""
     if n > KEPT:
         return Best(n, scores, later_first)
     return list(map(Ranked, *(part.tolist() for part in _first(scores(), n, later_first))))
 
 
 def _first(scores: NDArray[np.float64], n: int, later_first: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """(numbers, scores) of the first `n` documents of a ranking; see `best_first`."""
+    """Return numbers and scores of the first `n` documents of a ranking; see `best_first`."""
     import numpy as np
 
     found = scores[::-1] if later_first else scores
@@ -115,14 +116,14 @@ def _first(scores: NDArray[np.float64], n: int, later_first: bool) -> tuple[NDAr
 
 @dataclass(eq=False)
 class Best(Sequence[Ranked]):
-    """A ranking that keeps its first `KEPT` documents in memory: reading further scores all documents again."""
+    """A ranking that keeps its first `KEPT` documents in memory. To read further, it scores all documents again."""
 
     n: int
     scores: Callable[[], NDArray[np.float64]]
     later_first: bool
 
     @functools.cached_property
-    def _kept(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def _first_ranks(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         return _first(self.scores(), KEPT, self.later_first)
 
     def __len__(self) -> int:
@@ -133,11 +134,11 @@ class Best(Sequence[Ranked]):
             return self[place : place + 1 or None][0]
         wanted = range(self.n)[place]
         deepest = max((*wanted[:1], *wanted[-1:]), default=0)
-        numbers, scores = self._kept if deepest < KEPT else _first(self.scores(), deepest + 1, self.later_first)
+        numbers, scores = self._first_ranks if deepest < KEPT else _first(self.scores(), deepest + 1, self.later_first)
         return [Ranked(int(numbers[one]), float(scores[one])) for one in wanted]
 
     def __iter__(self) -> Iterator[Ranked]:
-        numbers, scores = self._kept
+        numbers, scores = self._first_ranks
         yield from map(Ranked, numbers.tolist(), scores.tolist())
         numbers, scores = _first(self.scores(), self.n, self.later_first)
         yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())
@@ -147,12 +148,12 @@ T = TypeVar("T")
 
 
 class BadRanking(ValueError):
-    """A retriever returned an invalid ranking; the message says what is wrong and what is expected."""
+    """A retriever returned an invalid ranking. The message states what is wrong and what is expected."""
 
 
 async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
-    """One checked ranking per query. Raises LookupError if the corpus lacks data that the retriever needs, and BadRanking for
-    unknown or duplicate documents, infinite scores, or a wrong number of rankings."""
+    """Return one checked ranking per query. Raise LookupError if the corpus lacks data that the retriever needs. Raise BadRanking
+    for unknown or duplicate documents, infinite scores, or a wrong number of rankings."""
     if isinstance(retriever, ModelRetriever):
         rankings: Any = await retriever.rank_with(models, queries, corpus)
     elif isinstance(retriever, BatchRetriever):
@@ -174,7 +175,7 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
 
 
 def _check(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ranked]:
-    """The ranking with plain numbers: a list, or a ranking made by this package. Raises BadRanking."""
+    """Return the ranking with plain numbers, as a list or a ranking made by this package. Raise BadRanking."""
     if isinstance(ranking, Best):
         return ranking
     where = f"retriever {name!r}, query {query.query_id!r} of {corpus.name!r}"
@@ -200,12 +201,12 @@ def _check(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ra
 def rankings(
     retriever: Any, corpus: Corpus, queries: Sequence[Query] | None = None, models: Models | None = None
 ) -> list[Sequence[Ranked]]:
-    """Like `rank_all`, without awaiting. Defaults: all queries of the corpus, and models in this process."""
+    """Like `rank_all`, but without `await`. By default, it uses all queries of the corpus, and models in this process."""
     return run_now(rank_all(retriever, models or ModelsHere(), corpus.queries if queries is None else queries, corpus))
 
 
 def run_now(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never suspends. Works with and without a running event loop.
+    """Return the result of a coroutine that never suspends. This works with and without a running event loop.
 
     Raises RuntimeError if the coroutine suspends.
     """
@@ -220,7 +221,7 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
 
 @dataclass(eq=False)
 class ModelsHere:
-    """Models in this process, loaded when first needed. Results are not stored."""
+    """Runs models in this process, which are loaded when first needed. Results are not stored."""
 
     _encoders: dict[Encoding, Encoder] = field(init=False, default_factory=dict)
     _scorers: dict[Scoring, Scorer] = field(init=False, default_factory=dict)

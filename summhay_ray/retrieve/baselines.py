@@ -1,6 +1,6 @@
-"""Retrievers that read no text: the paper's bounds `random`, `oracle`, `full` and `none`, and stored scores (`released/NAME`).
+"""Retrievers that read no text: the paper's baselines `random`, `oracle`, `full` and `none`, and stored scores (`released/NAME`).
 
-The base classes of the retrievers that rank a corpus for one query at a time are here, too.
+It also has the base classes of retrievers that rank a corpus for one query at a time.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ Errors = Literal["replace", "add", "drop", "shuffle"]
 
 
 class OverCorpus:
-    """Base of retrievers that rank a corpus for one query at a time, by `ranking`."""
+    """Base of retrievers that rank a corpus for one query at a time, by the method `ranking`."""
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
         return list(self.ranking(query_of(subtopic, haystack), corpus_of(haystack)))
@@ -46,7 +46,7 @@ class Plain(OverCorpus):
 class Full(Plain):
     """No retrieval: all documents in document order, each with score 0 (paper, section 5.1, "Full").
 
-    Orderings apply; the token budget does not.
+    Orderings apply, but the token budget does not.
     """
 
     name: ClassVar[str] = "full"
@@ -57,7 +57,7 @@ class Full(Plain):
 
 
 class Nothing(Plain):
-    """The empty ranking: the baseline without documents (paper, section 5.5)."""
+    """Returns an empty ranking, for the baseline without documents (paper, section 5.5)."""
 
     name: ClassVar[str] = "none"
     whole: ClassVar[bool] = False
@@ -67,8 +67,8 @@ class Nothing(Plain):
 
 
 class Random(Plain):
-    """Retrieval's lower bound (section 5.1, "Rand"). Score: a hash of seed, topic, query and document in [0, 1), equal in every
-    process."""
+    """Retrieval's lower bound (section 5.1, "Rand"). The score is a hash of seed, topic, query and document in [0, 1), equal in
+    every process."""
 
     name: ClassVar[str] = "random"
     whole: ClassVar[bool] = False
@@ -76,22 +76,24 @@ class Random(Plain):
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         scores = []
         for document_id in corpus.document_ids:
-            # Not the corpus's id: that changes when a summary is added to a haystack's file, and the scores must not.
+            # The corpus's id must not be used: it changes when a summary is added to a haystack's file, but the scores must not
+            # change.
             content = ["retrieve", self.seed, corpus.topic, query.query_id, document_id]
             digest = hashlib.sha256(json.dumps(content).encode("ascii")).digest()
-            # A double holds 53 bits exactly; more could round up to 1.0.
+            # A double has 53 bits of precision; with more, the score could round up to 1.0.
             scores.append((int.from_bytes(digest[:8], "big") >> 11) / 2**53)
         return by_score(scores)
 
 
 @dataclass(eq=False)
 class Oracle(OverCorpus):
-    """Retrieval's upper bound (section 5.1, "Orac"): each document's grade of relevance to the query; in a haystack, how many of
-    the subtopic's insights it contains.
+    """Retrieval's upper bound (section 5.1, "Orac"). The score is a document's grade of relevance to the query; in a haystack,
+    the number of the subtopic's insights that it contains.
 
-    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: the
-    score of each of these falls to 0, and an irrelevant document gets it. `add`: an irrelevant document gets it, too. `drop`:
-    their scores fall to 0. `shuffle`: they exchange their scores.
+    `{oracle: replace, share: 0.2}` has the kind of errors as its argument, and adds them to a share of the relevant documents,
+    drawn by seed and content. `replace`: each
+    of these documents exchanges its score with an irrelevant document, whose score is 0. `add`: an irrelevant document gets the
+    same score, too. `drop`: their scores become 0. `shuffle`: they exchange their scores.
     """
 
     name: ClassVar[str] = "oracle"
@@ -99,37 +101,36 @@ class Oracle(OverCorpus):
 
     argument: str = ""
     seed: int = 0
-    errors: str | None = None
     share: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.errors is not None and self.errors not in get_args(Errors):
-            raise unknown("kind of error of the oracle", self.errors, get_args(Errors))
+        if self.argument and self.argument not in get_args(Errors):
+            raise unknown("kind of error of the oracle", self.argument, get_args(Errors))
         if not 0 <= self.share <= 1:
             raise UnknownName(f"retriever 'oracle': the share of errors is {self.share}; expected 0 to 1")
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """All documents, the most relevant first; irrelevant documents come last, in document order."""
+        """Return all documents, the most relevant first. Irrelevant documents come last, in document order."""
         scores = [query.gold.get(document_id, 0.0) for document_id in corpus.document_ids]
         relevant = [index for index, score in enumerate(scores) if score > 0]
         irrelevant = [index for index, score in enumerate(scores) if score <= 0]
         draw = random.Random(repr((self.seed, corpus.topic, query.query_id)))
         chosen = draw.sample(relevant, round(self.share * len(relevant)))
         changed = list(scores)
-        if self.errors == "shuffle":
+        if self.argument == "shuffle":
             for index, source in zip(chosen, draw.sample(chosen, len(chosen)), strict=True):
                 changed[index] = scores[source]
-        if self.errors in ("replace", "drop"):
+        if self.argument in ("replace", "drop"):
             for index in chosen:
                 changed[index] = 0.0
-        if self.errors in ("replace", "add"):
+        if self.argument in ("replace", "add"):
             for index, source in zip(draw.sample(irrelevant, min(len(chosen), len(irrelevant))), chosen, strict=False):
                 changed[index] = scores[source]
         return by_score(changed)
 
 
 class Released(OverCorpus):
-    """Ranks by the stored scores of retriever NAME, which may contain slashes: `released/dwzhu/e5-base-4k`."""
+    """Ranks by the stored scores of retriever NAME. The name may contain slashes: `released/dwzhu/e5-base-4k`."""
 
     name: ClassVar[str] = "released"
     whole: ClassVar[bool] = False
@@ -140,7 +141,7 @@ class Released(OverCorpus):
         self.argument = argument
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """All documents. Stored scores of documents outside the corpus are ignored.
+        """Return all documents. Stored scores of documents outside the corpus are ignored.
 
         Raises LookupError if the source has no scores of this retriever, or none for one of the documents.
         """

@@ -12,10 +12,10 @@ CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 
 
 def read_beir(read: Callable[[str], str], name: str) -> Corpus:
-    """The corpus in a folder, with documents in the file's order and all of its queries, without relevance.
+    """Read the corpus in a folder: its documents in the file's order, and all of its queries, without relevance.
 
     `read` returns the text of a file by its path in the folder. A document's text is its title, a space and its text. A query, or
-    its `metadata`, may have `references` and `split`. Raises BadTrec, naming file and line.
+    its `metadata`, may have `references` and `split`. Raises BadTrec, which names file and line.
     """
     documents = _records(read(CORPUS), f"{name}/{CORPUS}")
     titles = [str(one.get("title") or "") for one in documents.values()]
@@ -40,9 +40,11 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
 
 
 def beir_files(corpus: Corpus) -> dict[str, str]:
-    """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, with one file for each split
-    (without one: `test`); references and split are in a query's `metadata`. Raises BadTrec for an id that a line of the qrels
-    cannot hold."""
+    """Return path -> text of the BEIR folder of a corpus.
+
+    Relevance is written as in `Corpus.grades`, with one file for each split (without splits: `test`). References and split are in
+    a query's `metadata`. Raises BadTrec for an id that a line of the qrels cannot contain.
+    """
     qrels = {QRELS: ["query-id\tcorpus-id\tscore\n"]}
     queries = []
     for query in corpus.queries:
@@ -57,7 +59,7 @@ def beir_files(corpus: Corpus) -> dict[str, str]:
         queries.append({"_id": query.query_id, "text": query.text, **({"metadata": metadata} if metadata else {})})
     titles = corpus.titles or ("",) * len(corpus.texts)
     documents = [
-        # The text without the title that `with_title` puts in front of it.
+        # The text without the title that `with_title` puts before it.
         {"_id": name, "title": title, "text": text[len(title.lstrip()) :].removeprefix(" ") if title else text}
         for name, title, text in zip(corpus.document_ids, titles, corpus.texts, strict=True)
     ]
@@ -69,7 +71,7 @@ def beir_files(corpus: Corpus) -> dict[str, str]:
 
 
 def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
-    """_id -> record, for each line that is not blank. Raises BadTrec."""
+    """Return _id -> record for each line that is not blank. Raise BadTrec."""
     found: dict[str, dict[str, Any]] = {}
     for line, record in read_json_lines(text, where, BadTrec):
         if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("_id", "text")):
@@ -81,7 +83,7 @@ def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
 
 
 def read_beir_qrels(text: str, name: str) -> Qrels:
-    """The judgments of a split's file: lines of query-id, corpus-id and score, with tabs between them. Raises BadTrec."""
+    """Read the judgments in a split's file, whose lines have query-id, corpus-id and score, separated by tabs. Raise BadTrec."""
     qrels = Qrels(name)
     for line, content in enumerate(text.split("\n"), start=1):
         fields = content.rstrip("\r").split("\t")

@@ -12,12 +12,13 @@ Method = Literal["rrf", "sum"]
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Buettcher 2009)."""
 RERANK3 = "cohere/rerank-english-v3.0"
-"""The reranking model of the release."""
+"""The release's reranking model."""
 
 
 @dataclass(frozen=True)
 class Fuse:
-    """Score: for `rrf`, the sum of 1 / (60 + rank); for `sum`, the sum of scores, min-max scaled to 0..1 per ranking."""
+    """Fuses rankings. The score is the sum of 1 / (60 + rank) for `rrf`. For `sum`, it is the sum of scores, which are min-max
+    scaled to 0..1 per ranking."""
 
     whole: ClassVar[bool] = False
     parts: Sequence[Any]
@@ -45,7 +46,7 @@ class Fuse:
 
 @dataclass(frozen=True)
 class Rerank:
-    """Reranks the first `top` documents of another ranking by the model's scores; the others follow in their order."""
+    """Reranks the first `top` documents of another ranking by the model's scores. The other documents follow in their order."""
 
     whole: ClassVar[bool] = False
     scoring: Scoring

@@ -14,11 +14,12 @@ from summhay_ray.records import Document, Haystack, Subtopic
 T = TypeVar("T")
 
 LONGEST_QUERY = 1_000_000
-"""Maximum characters of a query. Every retriever and prompt repeats it: one as long as a book would take hours."""
+"""Maximum number of characters of a query. Every retriever and prompt repeats the query, so one as long as a book would take
+hours."""
 
 
 def query_flaw(text: str) -> str:
-    """Why the text cannot be a query; empty if it can."""
+    """Return why the text cannot be a query, or an empty string if it can."""
     if len(text) <= LONGEST_QUERY:
         return ""
     return f"has {len(text):,} characters, and a query at most {LONGEST_QUERY:,}; give the question alone"
@@ -33,7 +34,7 @@ class Query:
     text: str
     """The search text."""
     gold: Mapping[str, float] = field(default_factory=dict)
-    """document_id -> grade of relevance. All 0 if a judged query has no relevant document; empty if unknown."""
+    """document_id -> grade of relevance. If a judged query has no relevant document, all grades are 0. Empty if unknown."""
     stored: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Retriever name -> document_id -> score stored in the source."""
     references: tuple[str, ...] = ()
@@ -44,33 +45,35 @@ class Query:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents, whose order breaks ties in rankings, and queries about them."""
+    """Documents and queries about them. The order of the documents breaks ties in rankings."""
 
     name: str
     document_ids: tuple[str, ...]
     texts: tuple[str, ...] = field(repr=False)
-    """One per document."""
+    """The text of each document."""
     queries: tuple[Query, ...] = field(default=(), repr=False)
     graded: bool = False
-    """Whether nDCG weighs the grades in `gold`; if false, relevance is binary."""
+    """Whether nDCG uses the grades in `gold`. If not, relevance is binary."""
     topic: str = ""
-    """Topic of all documents; random retrieval uses it as part of its seed."""
+    """Topic of all documents. Random retrieval uses it as part of its seed."""
     source: Haystack | None = field(default=None, repr=False)
-    """The haystack that the corpus was made from, if any."""
+    """The haystack from which the corpus was made, if any."""
     titles: tuple[str, ...] = field(default=(), repr=False)
-    """One per document, or empty. A document's text begins with its title (see `with_title`)."""
+    """The title of each document, or empty. A document's text begins with its title (see `with_title`)."""
     ignore_identical_ids: bool = False
     """Whether a document is left out of the ranking of a query with the same id, as in BEIR's evaluation."""
 
     def grades(self, query: Query) -> dict[str, float]:
-        """document_id -> grade of relevance to a query, for metrics and files (1 if relevance is binary), of the relevant
-        documents; if a judged query has none, its judged documents with grade 0."""
+        """Return document_id -> grade of relevance to a query, for metrics and files; 1 if relevance is binary.
+
+        Only relevant documents are included. If a judged query has none, its judged documents are included with grade 0.
+        """
         relevant = {name: grade if self.graded else 1.0 for name, grade in query.gold.items() if grade > 0}
         return relevant or dict.fromkeys(query.gold, 0.0)
 
     @functools.cached_property
     def corpus_id(self) -> str:
-        """Content hash of the documents: corpora with equal ids have the same documents in the same order."""
+        """Content hash of the documents. Corpora with equal ids have the same documents in the same order."""
         if self.source is not None:
             return self.source.haystack_id
         content = json.dumps([self.document_ids, self.texts]).encode("ascii")
@@ -101,12 +104,13 @@ class Corpus:
 
 
 def with_title(title: str, text: str) -> str:
-    """A document's text with its title in front, as BEIR's own loaders pass it to retrievers."""
+    """Return a document's text with its title before it, as BEIR's own loaders pass it to retrievers."""
     return f"{title} {text}".strip() if title else text
 
 
 def corpus_of(haystack: Haystack) -> Corpus:
-    """A haystack as a corpus: subtopics are queries, and a document's grade is the number of the subtopic's insights in it."""
+    """Convert a haystack to a corpus. Subtopics become queries; a document's grade is the number of the subtopic's insights in
+    it."""
     return Corpus(
         name=haystack.name,
         document_ids=tuple(document.document_id for document in haystack.documents),
@@ -118,7 +122,7 @@ def corpus_of(haystack: Haystack) -> Corpus:
 
 
 def query_of(subtopic: Subtopic, haystack: Haystack) -> Query:
-    """A subtopic as a query. The search text is the query and the subtopic, joined by a space."""
+    """Convert a subtopic to a query. The search text is the query and the subtopic, joined by a space."""
     n_insights_of = zip(haystack.documents, haystack.oracle_scores(subtopic.subtopic_id), strict=True)
     return Query(
         query_id=subtopic.subtopic_id,
@@ -130,8 +134,8 @@ def query_of(subtopic: Subtopic, haystack: Haystack) -> Query:
 
 @dataclass(eq=False)
 class PerCorpus(Generic[T]):
-    """A thread-safe cache of `build(corpus)`, such as an index, by corpus_id (a content hash), for the `kept` most recently used
-    corpora."""
+    """A thread-safe cache of `build(corpus)`, such as an index, by corpus_id (a content hash). It keeps the `kept` most recently
+    used corpora."""
 
     build: Callable[[Corpus], T]
     kept: int = 4

@@ -1,4 +1,4 @@
-"""Dense retrieval: `vector` and `longe` (paper, section 5.1, "Vect", "LongE"), `{embed: MODEL, ...}`."""
+"""Dense retrieval: `vector` and `longe` (paper, section 5.1, "Vect", "LongE"), and `{embed: MODEL, ...}`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 Similarity = Literal["cosine", "dot"]
 Combine = Literal["max", "mean", "weighted"]
 MPNET = "sentence-transformers/all-mpnet-base-v2"
-"""The embedding model of the release."""
+"""The release's embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Documents are embedded in pieces of `tokens` cl100k tokens; neighbouring pieces share `overlap` tokens."""
+    """Splits documents into pieces of `tokens` cl100k tokens for embedding. Neighbouring pieces share `overlap` tokens."""
 
     tokens: int
     overlap: int = 0
     combine: Combine = "max"
-    """max: a document scores as its most similar piece; mean: as the mean of its pieces' vectors; weighted: by tokens."""
+    """How pieces give a document's score. max: the score of the most similar piece; mean: the score of the mean of the pieces'
+    vectors; weighted: the same, weighted by tokens."""
 
-    def of(self, text: str) -> list[tuple[str, int]]:
-        """(text, tokens) of each piece of a text; an empty text is one piece. A character that a cut would split belongs to
-        the piece before the cut."""
+    def split(self, text: str) -> list[tuple[str, int]]:
+        """Return (text, tokens) of each piece of a text. An empty text is one piece. A character that a cut would split belongs
+        to the piece before the cut."""
         tokens, pieces = token_pieces(text), []
         for start in range(0, max(1, len(tokens) - self.overlap), self.tokens - self.overlap):
             part = tokens[start : start + self.tokens]
@@ -48,7 +49,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """The way to embed and compare texts."""
+    """How texts are embedded and compared."""
 
     encoding: Encoding
     query_prefix: str = ""
@@ -59,7 +60,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Embed:
-    """Score: similarity of each document's vector to the query's."""
+    """Scores a document by the similarity of its vector to the query's vector."""
 
     whole: ClassVar[bool] = False
     dense: Dense
@@ -68,7 +69,7 @@ class Embed:
         import numpy as np
 
         dense = self.dense
-        pieces = [dense.chunks.of(text) if dense.chunks else [(text, 1)] for text in corpus.texts]
+        pieces = [dense.chunks.split(text) if dense.chunks else [(text, 1)] for text in corpus.texts]
         texts = [dense.document_prefix + piece for document in pieces for piece, _ in document]
         query_vectors = await models.embed(dense.encoding, [dense.query_prefix + query.text for query in queries])
         if not texts:
@@ -93,12 +94,13 @@ class Embed:
 def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
     import numpy as np
 
-    # No matrix product: its rounding depends on the number of rows, but a query's scores must not depend on other queries.
+    # A matrix product must not be used: its rounding depends on the number of rows, but a query's scores must not depend on other
+    # queries.
     return np.stack([(documents * row).sum(axis=1) for row in queries]) if len(queries) else np.zeros((0, len(documents)))
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The vectors scaled to length 1; zero vectors stay zero."""
+    """Scale the vectors to length 1; zero vectors stay zero."""
     import numpy as np
 
     lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
@@ -107,7 +109,8 @@ def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class Vector(Embed):
-    """Cosine similarity of all-mpnet-base-v2 vectors, as in the release; texts are cut at the model's limit of 384 tokens."""
+    """Scores by the cosine similarity of all-mpnet-base-v2 vectors, as in the release. Texts are cut at the model's limit of 384
+    tokens."""
 
     name: ClassVar[str] = "vector"
     whole: ClassVar[bool] = False
@@ -117,9 +120,9 @@ class Vector(Embed):
 
 
 class Longe:
-    """dwzhu/e5-base-4k, with positions stretched to 4,096 (section 5.1, "LongE"). Score: 100 times the cosine.
+    """dwzhu/e5-base-4k, with positions stretched to 4,096 (section 5.1, "LongE"). The score is 100 times the cosine.
 
-    The release encodes a query and a document in one batch: their positions are stretched if both have at most 512 tokens, and
+    The release encodes a query and a document in one batch. Their positions are stretched if both have at most 512 tokens, and
     plain otherwise.
     """
 

@@ -1,12 +1,13 @@
 """Retrievers that compare words: `keywords`, and BM25 as `bm25` or `{bm25: split|words|stems|wordnet}`.
 
 BM25 uses an inverted index. Its scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the
-mean weight) on a corpus of any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such
+mean weight) on a corpus of any size. rank_bm25 looks up every query term in every document. bm25s does not, but it has no such
 weight of common terms. tools/bm25_costs.py measures the cost of each.
 
-The words are those of SummHay's release, equal to `nltk.word_tokenize`; nothing is downloaded or unpickled. That applies the
-Punkt sentence splitter for English (here `text/punkt.py`), then a tokenizer after the Penn Treebank's script. Its rules are
-reimplemented here, since importing NLTK takes seconds. The stop words are in `data/`; data/README.txt names their source.
+Words are split as in SummHay's release, by the rules of `nltk.word_tokenize`; nothing is downloaded or unpickled. That function
+applies the Punkt sentence splitter for English (here `text/punkt.py`), then a tokenizer after the Penn Treebank's script. The
+rules are reimplemented here, since importing NLTK takes seconds. The stop words are in `data/`; data/README.txt names their
+source.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _MARK = re.compile(rf"[{_APART}]|[,:](?= )")
 _RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # Opening quotation marks: `` stands for quotation marks whose sign does not show whether they open.
+        # Opening quotation marks. `` stands for quotation marks whose form does not show whether they open a quotation.
         (r"[«“‘„]|`+", r" \g<0> "),
         (r'^"', "``"),
         (r"``", " `` "),
@@ -64,7 +65,7 @@ _RULES = tuple(
         (r"([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
     )
 )
-"""Patterns with their replacements, applied to a text in this order; it is then split at blanks."""
+"""Patterns and replacements, applied to a text in this order. The text is then split at blanks."""
 _CONTRACTION = re.compile(
     r"(?i)\b(?:(can)(not)|(d)('ye)|(gim)(me)|(gon)(na)|(got)(ta)|(lem)(me)|(more)('n))\b|\b(wan)(na)(?=\s)",
 )
@@ -73,12 +74,12 @@ _ENDING = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?
 
 
 def word_tokens(text: str) -> list[str]:
-    """The lower-case tokens of `text`, including punctuation, as in the release."""
+    """Return the lower-case tokens of `text`, including punctuation, as in the release."""
     return [token.lower() for sentence in punkt_sentences(text) for token in tokens_of(sentence)]
 
 
 def tokens_of(sentence: str) -> list[str]:
-    """The tokens of a sentence by NLTK's word tokenizer; a plain sentence skips most of its patterns."""
+    """Return the tokens of a sentence as NLTK's word tokenizer does. A plain sentence skips most of its patterns."""
     lowered = sentence.lower()
     if _PLAIN.fullmatch(sentence) and not any(word in lowered for word in _CONTRACTED):
         body, end = (sentence[:-1], ".") if sentence.endswith(".") else (sentence, "")
@@ -92,7 +93,7 @@ def tokens_of(sentence: str) -> list[str]:
 
 @functools.cache
 def stop_words() -> frozenset[str]:
-    """NLTK's English stop words, in lower case."""
+    """Return NLTK's English stop words, in lower case."""
     file = files("summhay_ray.retrieve") / "data" / "stopwords_english.txt"
     return frozenset(filter(None, file.read_text(encoding="utf-8").split("\n")))
 
@@ -107,7 +108,8 @@ _is_latin = PerCorpus(lambda corpus: all(map(is_latin, corpus.texts)))
 
 
 class OfWords(OverCorpus):
-    """Base of retrievers that compare words: the papers' words, or ICU's if a document of the corpus is not Latin."""
+    """Base of retrievers that compare words. They split words as in the papers or, if a document of the corpus is not Latin, by
+    ICU."""
 
     script: Script = "auto"
 
@@ -120,12 +122,15 @@ _VOCABULARIES = {
     True: PerCorpus(lambda corpus: [frozenset(word_tokens(text)) for text in corpus.texts]),
     False: PerCorpus(lambda corpus: [frozenset(words_of(text)) for text in corpus.texts]),
 }
-"""`OfWords.latin` -> the words of each document of a corpus, cached."""
+"""(`OfWords.latin`, corpus) -> the words of each document, cached."""
 
 
 class Keywords(OfWords, Plain):
-    """The share (0..1) of the search text's tokens that occur in the document, without stop words; repeats count; 0 for stop
-    words alone. As in the release (section 5.1, "KWs"). In a Latin corpus punctuation marks are tokens."""
+    """Scores by the share (0..1) of the search text's tokens, without stop words, that occur in the document, as in the release
+    (section 5.1, "KWs").
+
+    Repeated tokens count. Stop words alone score 0. In a Latin corpus, punctuation marks are tokens.
+    """
 
     name: ClassVar[str] = "keywords"
     whole: ClassVar[bool] = False
@@ -139,13 +144,13 @@ class Keywords(OfWords, Plain):
 
 
 def terms_of(text: str, tokenization: Tokenization, latin: bool) -> list[str]:
-    """The terms of a text in a corpus.
+    """Return the terms of a text in a corpus.
 
     - split: the strings between single spaces, as in ODSum's release.
-    - wordnet: Porter stems of WordNet's noun lemmas, as in the second BM25 of that release (its Table 6 and story rankings).
+    - wordnet: Porter stems of WordNet's noun lemmas, as in the second BM25 of ODSum's release (its Table 6 and story rankings).
     - words: runs of letters and digits, in lower case, without English stop words: `post-SVB` is two terms, `?` none. If the
-      corpus is not `latin`, the words that ICU finds; those in ASCII are split in the same way.
-    - stems: Snowball stems (Porter 2) of these, of ASCII words only if the corpus is not `latin`.
+      corpus is not `latin`, the words that ICU finds; ASCII words are also split into runs.
+    - stems: the Snowball stems (Porter 2) of `words`. If the corpus is not `latin`, only ASCII words are stemmed.
     """
     stop = stop_words()
     if tokenization == "split":
@@ -177,7 +182,7 @@ def _lemma_stem(term: str) -> str:
 
 @functools.cache
 def _wordnets() -> tuple[Any, Any]:
-    """NLTK's WordNet lemmatizer and Porter stemmer. Raises UnknownName if WordNet's data is not installed."""
+    """Return NLTK's WordNet lemmatizer and Porter stemmer. Raise UnknownName if WordNet's data is not installed."""
     stem = whole_nltk().stem
     lemmatizer = stem.WordNetLemmatizer()
     try:
@@ -221,7 +226,7 @@ class Index:
         self._norm = K1 * (1 - B + B * of_words / (int(of_words.sum()) / n_documents)) if columns else of_words
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        """One score per document; a term that occurs twice in `terms` counts twice."""
+        """Return one score per document. A term that occurs twice in `terms` counts twice."""
         import numpy as np
 
         scores = np.zeros(len(self._norm))
@@ -233,8 +238,8 @@ class Index:
 
 
 def _index(tokenization: Tokenization, latin: bool, corpus: Corpus) -> Index:
-    # With few documents, the mean weight, and so the weight of common terms, can be negative: a document would lose score by
-    # containing a query term. `split` and `wordnet` keep that, as the release does.
+    # With few documents, the mean weight can be negative, and so can the weight of common terms. Then a document would lose score
+    # by containing a query term. `split` and `wordnet` keep this behaviour, as the release does.
     floor = None if tokenization in ("split", "wordnet") else 0.0
     return Index((terms_of(text, tokenization, latin) for text in corpus.texts), floor)
 
@@ -245,12 +250,13 @@ _INDEXES = {
 
 
 class Bm25(OfWords):
-    """Okapi BM25. The name `bm25` means tokenization `words`, whose scores are never negative."""
+    """Okapi BM25. The argument is the tokenization: `words` by default, whose scores are never negative."""
 
     name: ClassVar[str] = "bm25"
     whole: ClassVar[bool] = False
 
-    def __init__(self, argument: str = "", seed: int = 0, tokenization: str = "words") -> None:
+    def __init__(self, argument: str = "", seed: int = 0) -> None:
+        tokenization = argument or "words"
         if tokenization not in get_args(Tokenization):
             raise unknown("tokenization of bm25", tokenization, get_args(Tokenization))
         if tokenization == "wordnet":
@@ -258,8 +264,8 @@ class Bm25(OfWords):
         self.tokenization: Any = tokenization
 
     def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
-        """All documents, best first; a document without any term of the query scores 0."""
+        """Return all documents, best first. A document without any term of the query scores 0."""
         latin = self.latin(corpus)
         index, terms = _INDEXES[self.tokenization, latin](corpus), terms_of(query.text, self.tokenization, latin)
-        # The release sorts in ascending order and reverses: among equal scores the later document comes first.
+        # The release sorts in ascending order and reverses. So among equal scores, the later document comes first.
         return best_first(len(corpus.texts), lambda: index.scores(terms), later_first=self.tokenization == "wordnet")

@@ -13,25 +13,26 @@ class Searches(Protocol):
     """Models that can query a search service."""
 
     async def search(self, service: str, query: str, corpus: str) -> Any:
-        """The JSON with which the service answers a query; None if a plan does not know it yet."""
+        """Return the JSON with which the service answers a query; None if a plan does not know it yet."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The places of results in a service's answer. Nested names are joined by dots."""
+    """The places of results in a service's answer. Names of nested fields are joined by dots."""
 
     results: str = ""
-    """The list of results, best first; empty: the answer itself."""
+    """The field with the list of results, best first; empty: the answer itself is the list."""
     id: str = ""
-    """In each result, the document's id; if this and `text` are empty, the result itself."""
+    """The field of a result with the document's id. If this and `text` are empty, the result itself is the id."""
     text: str = ""
-    """In each result, a text of the document: the whole text or a passage."""
+    """The field of a result with a text of the document: the whole text or a passage."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Documents in the order in which a service returns them. Among several results from one document the first counts."""
+    """Ranks documents in the order in which a service returns them. If several results are from one document, the first
+    counts."""
 
     whole: ClassVar[bool] = False
     name: str
@@ -67,7 +68,7 @@ class Search:
         return [Ranked(number, float(len(numbers) - place)) for place, number in enumerate(numbers)]
 
     def _inside(self, value: Any, path: str) -> Any:
-        """The field of an answer at a path of names joined by dots. Raises BadRanking."""
+        """Return the field of an answer at a path of names joined by dots. Raise BadRanking."""
         for name in path.split(".") if path else ():
             if not isinstance(value, Mapping) or name not in value:
                 has = f"fields {', '.join(map(str, value))[:200]}" if isinstance(value, Mapping) else type(value).__name__

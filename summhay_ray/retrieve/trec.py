@@ -13,15 +13,15 @@ from summhay_ray.retrieve.baselines import OverCorpus
 from summhay_ray.retrieve.corpus import Corpus, PerCorpus, Query
 
 Lines = Mapping[str, Mapping[str, float]]
-"""Query, by its id or as in `query_names` -> document_id -> score."""
+"""Query -> document_id -> score. A query is given by its id, or as in `query_names`."""
 
 
 class BadTrec(UserError):
-    """A malformed TREC or BEIR file; the message names the file and the line."""
+    """A malformed TREC or BEIR file. The message names the file and the line."""
 
 
 def read_run(text: str, name: str) -> Lines:
-    """The scores in a run file (lines `query Q0 document rank score tag`); the column of ranks is not read."""
+    """Read the scores in a run file (lines `query Q0 document rank score tag`). The column of ranks is ignored."""
     found: dict[str, dict[str, float]] = {}
     for line, fields in _lines(text, name, (6,), "query_id Q0 document_id rank score tag"):
         query_id, _, document_id, _, score, _ = fields
@@ -34,17 +34,17 @@ def read_run(text: str, name: str) -> Lines:
 
 @dataclass(frozen=True)
 class Qrels:
-    """Relevance judgments from one file, or pooled from several."""
+    """Relevance judgments from one file, or pooled from several files."""
 
     name: str
-    """The files that they come from, for messages."""
+    """The names of the source files, for messages."""
     grades: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Query, by its id or as in `query_names` -> document_id -> grade; above 0 is relevant."""
+    """Query -> document_id -> grade. Above 0 is relevant. A query is given by its id, or as in `query_names`."""
     contradicted: set[str] = field(default_factory=set)
-    """Queries with a document that has two different judgments."""
+    """Queries for which a document has two different judgments."""
 
     def add(self, query: str, document_id: str, grade: float) -> None:
-        """Add a judgment; it replaces an earlier one of the same document, as in BEIR's loader and ir_measures."""
+        """Add a judgment. It replaces an earlier one of the same document, as in BEIR's loader and ir_measures."""
         known = self.grades.setdefault(query, {})
         if known.get(document_id, grade) != grade:
             self.contradicted.add(query)
@@ -52,7 +52,7 @@ class Qrels:
 
     @classmethod
     def pool(cls, several: Sequence[Qrels]) -> Qrels:
-        """The judgments of several files, which may judge the same queries."""
+        """Combine the judgments of several files, which may judge the same queries."""
         pool = cls(" and ".join(one.name for one in several))
         for one in several:
             pool.contradicted.update(one.contradicted)
@@ -63,7 +63,7 @@ class Qrels:
 
 
 def read_qrels(text: str, name: str) -> Qrels:
-    """The judgments in lines `query 0 document relevance`. Raises BadTrec."""
+    """Read the judgments in lines `query 0 document relevance`. Raise BadTrec."""
     qrels = Qrels(name)
     for line, fields in _lines(text, name, (4,), "query_id 0 document_id relevance"):
         qrels.add(fields[0], fields[2], number_of(fields[3], f"{name}:{line}", "relevance", whole=True))
@@ -71,17 +71,17 @@ def read_qrels(text: str, name: str) -> Qrels:
 
 
 def long_name(corpus_id: str, query_id: str) -> str:
-    """The name of a query in files, for ids that occur in several corpora."""
+    """Return the name of a query in files, for ids that occur in several corpora."""
     return f"{corpus_id[:12]}/{query_id}"
 
 
 def query_names(corpus: str, corpus_id: str, query_id: str) -> tuple[str, str, str]:
-    """The names that files may use for a query of a corpus, most specific first."""
+    """Return the names that files may use for a query of a corpus, most specific first."""
     return f"{corpus}/{query_id}", long_name(corpus_id, query_id), query_id
 
 
 def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False) -> tuple[Corpus, list[str]]:
-    """The corpus with the queries that the qrels judge, and one sentence for each oddity of the judgments.
+    """Return the corpus with only the queries that the qrels judge, and one sentence for each oddity of the judgments.
     `ignore_identical_ids`: see `Corpus`."""
     documents = set(corpus.document_ids)
     queries, unjudged, empty, identical, contradicted, absent = [], [], [], [], [], []
@@ -112,8 +112,8 @@ def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False)
 
 
 def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
-    """A corpus of the documents that run files and qrels name, without texts, in descending order of ids, so that ties are broken
-    as in trec_eval."""
+    """Make a corpus of the documents that run files and qrels name, without texts. They are in descending order of ids, so that
+    ties are broken as in trec_eval."""
     lines = [qrels.grades, *runs]
     named = {document_id for one in lines for scores in one.values() for document_id in scores}
     queries = tuple(Query(query_id, "") for query_id in dict.fromkeys(query_id for one in lines for query_id in one))
@@ -121,8 +121,11 @@ def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
 
 
 def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequence[float] | None = None) -> str:
-    """The lines of one ranking. `scores`: None if only the order is known; they then fall by one per rank. Scores that do not
-    fall, as 4-byte floats, are lowered to the next smaller number, since trec_eval breaks ties of such floats by name."""
+    """Return the lines of one ranking.
+
+    `scores`: None if only the order is known; then scores fall by one per rank. trec_eval reads scores as 4-byte floats, and
+    breaks ties by name. So scores that do not fall as 4-byte floats are lowered to the next smaller number.
+    """
     import numpy as np
 
     ranked = list(document_ids)
@@ -157,9 +160,9 @@ def _lines(text: str, name: str, widths: Sequence[int], form: str) -> Iterable[t
 
 
 def number_of(text: str, where: str, what: str, whole: bool = False) -> float:
-    """The finite number in a field. Raises BadTrec, naming `where`.
+    """Parse the finite number in a field. Raise BadTrec, which names `where`.
 
-    `whole`: accept whole numbers only, for grades of relevance: nDCG weighs no others.
+    `whole`: accept only whole numbers, for grades of relevance, since nDCG supports no others.
     """
     try:
         number = float(text)
@@ -173,7 +176,7 @@ def number_of(text: str, where: str, what: str, whole: bool = False) -> float:
 
 
 _places = PerCorpus(lambda corpus: {name: number for number, name in enumerate(corpus.document_ids, start=1)})
-"""Document's id -> its number."""
+"""Document id -> its number."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,8 @@ class Run(OverCorpus):
     name: str
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """The documents that the file ranks for the query. Raises LookupError for a query without lines, or unknown documents."""
+        """Return the documents that the file ranks for the query. Raise LookupError for a query without lines, or unknown
+        documents."""
         import numpy as np
 
         names = query_names(corpus.name, corpus.corpus_id, query.query_id)
@@ -199,5 +203,5 @@ class Run(OverCorpus):
                 where = f"run {self.name!r}, query {query.query_id!r}"
                 raise LookupError(f"{where}: ranks document {document_id!r}, which {corpus.name!r} does not hold")
         ranked = (Ranked(places[document_id], score) for document_id, score in found.items())
-        # Scores that are equal as 4-byte floats are ties: trec_eval reads such floats.
+        # Scores that are equal as 4-byte floats are ties, since trec_eval reads such floats.
         return sorted(ranked, key=lambda one: (-np.float32(one.score), one.number))

@@ -1,6 +1,6 @@
 """An OpenAI-compatible provider on loopback that bills its calls, to rehearse paid runs and test the gateway.
 
-It uses `llm` and the local models. The web server is imported only to serve.
+It uses `llm` and the local models. The web server is imported only when it starts.
 """
 
 from summhay_ray.simulator.answering import Answer, Answers

@@ -15,7 +15,7 @@ _THREADS = 4
 
 @dataclass(eq=False)
 class Answers:
-    """The answers of all models, cached. `quick`: the function takes microseconds, so it runs in the event loop, uncached."""
+    """The cached answers of all models. `quick`: the function takes microseconds, so it runs in the event loop, uncached."""
 
     answer: Answer
     quick: bool = False
@@ -25,11 +25,11 @@ class Answers:
     _threads: ThreadPoolExecutor | None = field(init=False, default=None)
 
     def known(self, model: str, prompt: str, prompt_sha: str) -> str | None:
-        """The answer if it is cached or quick; else None."""
+        """Return the answer if it is cached or quick; else None."""
         return self.answer(model, prompt) if self.quick else self._known.get((model, prompt_sha))
 
     async def find(self, model: str, prompt: str, prompt_sha: str) -> str:
-        """The answer, computed in a thread. Concurrent requests for the same prompt share the computation."""
+        """Compute the answer in a thread. Concurrent requests for the same prompt share the computation."""
         key = (model, prompt_sha)
         coming = self._coming.get(key)
         if coming is None:
@@ -49,6 +49,6 @@ class Answers:
             self._characters -= len(self._known.pop(next(iter(self._known))))
 
     def close(self) -> None:
-        """Stop: start no more answers."""
+        """Start no more answers."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

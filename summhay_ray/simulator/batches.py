@@ -1,6 +1,7 @@
 """Files and batches of the simulated provider, in the forms of OpenAI's Batch API and Anthropic's Message Batches.
 
-A batch works in a task of its own. Its requests are spread over its duration, and each is served and billed like any other one.
+Each batch runs in a separate task. Its requests are spread over its duration, and each is served and billed like any other
+request.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ ENDPOINTS: Mapping[str, str] = {"/v1/chat/completions": "chat", "/v1/embeddings"
 DAY_S = 86_400
 _AT_ONCE = 4
 _VALIDATED, _FINALIZED = 0.05, 0.95
-"""Shares of a batch's duration at which validation ends and finalizing begins."""
+"""Shares of a batch's duration after which validation ends and finalizing begins."""
 _CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MOST_METADATA, _LONGEST_NAME, _LONGEST_VALUE = 16, 64, 512
 
@@ -40,7 +41,7 @@ class File:
     created: int
 
     def to_json(self) -> dict[str, Any]:
-        """The file in OpenAI's form."""
+        """Return the file in OpenAI's form."""
         about = {"id": self.id, "object": "file", "bytes": len(self.content), "created_at": self.created}
         return {**about, "filename": self.name, "purpose": self.purpose, "status": "processed", "status_details": None}
 
@@ -61,12 +62,12 @@ class Item:
     kind: str
     body: Any
     served: Served | None = None
-    """None until it is served, and for a request that never is."""
+    """None until the request is served, and for a request that is never served."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """A batch. Times are Unix seconds, by the name of the status that began then."""
+    """A batch. `times`: status -> Unix seconds at which it began."""
 
     id: str
     wire: Wire
@@ -80,7 +81,7 @@ class Batch:
     times: dict[str, float] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
-    """Why the validation failed."""
+    """The reasons why validation failed."""
     faults: frozenset[str] = frozenset()
     output_file_id: str | None = None
     error_file_id: str | None = None
@@ -89,7 +90,7 @@ class Batch:
 
     @property
     def ended(self) -> bool:
-        """Whether no request is served any more."""
+        """Whether no more requests are served."""
         return self.status in ("completed", "failed", "expired", "cancelled")
 
     @property
@@ -136,7 +137,7 @@ class Batches:
             task.cancel()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """All batches in order of creation, whatever their key."""
+        """Return all batches in order of creation, whatever their key."""
         about = ("id", "wire", "key", "status", "metadata", "answered", "refused")
         return [
             {**{name: getattr(batch, name) for name in about}, "model": _model_of(batch.items), "requests": len(batch.items)}
@@ -144,7 +145,7 @@ class Batches:
         ]
 
     def poll(self, settings: Settings) -> None:
-        """Count a request for the state of a file or batch. Raises Refused (429 or 500) if the fault is drawn."""
+        """Count a request for the state of a file or batch. Raise Refused (429 or 500) if such a fault is drawn."""
         number = next(self._polls)
         (drawn,) = uniform(1, settings.seed, "poll", number)
         if drawn < settings.poll_errors:
@@ -161,21 +162,21 @@ class Batches:
         return made
 
     def file(self, key: str, name: str) -> File:
-        """A stored file. Raises Refused (404)."""
+        """Return a stored file. Raise Refused (404)."""
         found = self.files.get(name)
         if found is None or found.key != key:
             raise Refused(404, "", f"No such File object: {name}", param="id")
         return found
 
     def batch(self, key: str, wire: Wire, name: str) -> Batch:
-        """A batch of this wire. Raises Refused (404)."""
+        """Return a batch of this wire format. Raise Refused (404)."""
         found = self.batches.get(name)
         if found is None or found.key != key or found.wire != wire:
             raise Refused(404, "", f"No batch found with id '{name}'.")
         return found
 
     def listed(self, key: str, wire: Wire) -> list[Batch]:
-        """The batches of this key and wire, newest first."""
+        """Return the batches of this key and wire format, newest first."""
         return [batch for batch in reversed(self.batches.values()) if (batch.key, batch.wire) == (key, wire)]
 
     def create(self, key: str, raw: bytes) -> Batch:
@@ -225,7 +226,7 @@ class Batches:
         return made
 
     def cancel(self, batch: Batch) -> None:
-        """Serve no more requests of a batch. Raises Refused (409 or 400) if it has ended."""
+        """Serve no more requests of a batch. Raise Refused (409 or 400) if it has ended."""
         if batch.ended:
             status = 409 if batch.wire == "openai" else 400
             raise Refused(status, "", f"Cannot cancel a batch with status '{batch.status}'.")
@@ -253,7 +254,7 @@ class Batches:
         task.add_done_callback(self._tasks.discard)
 
     def _validated(self, batch: Batch) -> tuple[list[Item], list[dict[str, Any]]]:
-        """The requests in the input file, or what is wrong with them."""
+        """Return the requests in the input file, and the errors in it."""
         file = self.files.get(batch.input_file_id)
         if file is None or file.key != batch.key:
             return [], [_flaw("invalid_input_file", f"The input file {batch.input_file_id} does not exist.", None)]
@@ -338,7 +339,7 @@ class Batches:
 
 
 def openai_json(batch: Batch) -> dict[str, Any]:
-    """A batch in OpenAI's form."""
+    """Return a batch in OpenAI's form."""
     started, errors = batch.times["validating"], {"object": "list", "data": batch.errors}
     stamps = {f"{name}_at": int(batch.times[name]) if name in batch.times else None for name in _STAMPED}
     return {
@@ -364,7 +365,7 @@ _STAMPED = ("in_progress", "finalizing", "completed", "failed", "expired", "canc
 
 
 def anthropic_json(batch: Batch, origin: str) -> dict[str, Any]:
-    """A batch in Anthropic's form. `origin`: scheme, host and port of the provider."""
+    """Return a batch in Anthropic's form. `origin`: scheme, host and port of the provider."""
     started, ended = batch.times["in_progress"], next((batch.times[name] for name in _ENDED if name in batch.times), None)
     cancelled = batch.times.get("cancelling")
     left = len(batch.items) - batch.answered - batch.refused
@@ -390,15 +391,15 @@ _ENDED = ("completed", "expired", "cancelled")
 
 
 def results_of(batch: Batch) -> bytes:
-    """The results of a batch in Anthropic's form, as lines of JSON. Raises Refused (404) until it has ended, and if they are
-    gone."""
+    """Return the results of a batch in Anthropic's form, as lines of JSON. Raise Refused (404) before it has ended, and if they
+    have been deleted."""
     if not batch.ended or "batch_gone" in batch.faults:
         raise Refused(404, "", f"The results of {batch.id} are not available.")
     return batch.results
 
 
 def page(batches: Sequence[Batch], after: str, before: str, limit: str, most: int) -> tuple[list[Batch], bool]:
-    """(a page of batches, whether there are more). Raises Refused (400)."""
+    """Return a page of batches, and whether there are more. Raise Refused (400)."""
     n = int(limit) if limit.isdigit() else 20 if not limit else 0
     if not 1 <= n <= most:
         raise Refused(400, "invalid_value", f"limit is a whole number from 1 to {most}", param="limit")
@@ -414,7 +415,7 @@ def page(batches: Sequence[Batch], after: str, before: str, limit: str, most: in
 
 
 def _read_lines(content: bytes, endpoint: str) -> tuple[list[Item], list[dict[str, Any]]]:
-    """The requests of an input file, and its flaws, as OpenAI's validation finds them."""
+    """Return the requests of an input file, and its errors, as OpenAI's validation finds them."""
     items: list[Item] = []
     flaws: list[dict[str, Any]] = []
     known: set[str] = set()
@@ -452,7 +453,7 @@ def _flaw(code: str, message: str, line: int | None, param: str | None = None) -
 
 
 def _openai_line(batch: Batch, number: int, item: Item) -> dict[str, Any] | None:
-    """A line of the output or error file; None for a request that has none."""
+    """Return a line of the output or error file, or None if the request has no line there."""
     name = {"id": f"batch_req_{batch.id.removeprefix('batch_')}_{number}", "custom_id": item.custom_id}
     if item.served is not None:
         response = {"status_code": item.served.status, "request_id": f"req_{number}", "body": item.served.body}
@@ -475,7 +476,7 @@ def _anthropic_line(batch: Batch, item: Item) -> dict[str, Any]:
 
 
 def _line_fault(settings: Settings, batch: Batch, item: Item) -> str:
-    """The fault of a request in the results: errors, missing, duplicates, or empty."""
+    """Return the fault of a request in the results: errors, missing, duplicates, or an empty string."""
     (drawn,) = uniform(1, settings.seed, "line", batch.id, item.custom_id)
     for share, fault in (
         (settings.batch_errors, "errors"),
@@ -494,7 +495,7 @@ def _model_of(items: Sequence[Item]) -> str:
 
 
 async def _until(batch: Batch, when: float) -> None:
-    """Wait for the time of the event loop, or for the cancellation of the batch."""
+    """Wait until this time of the event loop, or until the batch is cancelled."""
     loop = asyncio.get_running_loop()
     while batch.status != "cancelling" and (left := when - loop.time()) > 0:
         await asyncio.sleep(min(left, 0.05))

@@ -1,6 +1,6 @@
 """The simulated provider's records of calls and bills, by key and model. Money is in micro-dollars.
 
-A served call is one that is billed, whether or not its answer arrives. Errors (4xx, 429, 5xx) are neither served nor billed.
+A served call is billed, whether or not its answer arrives. Errors (4xx, 429, 5xx) are neither served nor billed.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _SUMS_TOO = ("prompts", "rate_limited", "in_flight")
 
 @dataclass(slots=True)
 class Call:
-    """One request, from its arrival on."""
+    """A request, from its arrival on."""
 
     n: int
     """Order of arrival, from 0."""
     time: float
     """Unix seconds at arrival."""
     monotonic: float
-    """Time of arrival on the machine's monotonic clock."""
+    """Time of arrival on the machine's monotonic clock, in seconds."""
     kind: str
     """chat, messages, embeddings or rerank."""
     key: str
     """Fingerprint of the API key: the first 12 hex digits of its sha256; `none` without a key."""
     model: str = ""
     prompt: str = ""
-    """sha256 (hex) of the prompt: the text of a single user message, all messages if there are several, or the inputs of a
+    """The sha256 (hex) of the prompt: the text of a single user message, all messages if there are several, or the inputs of a
     request that is not a chat."""
     attempt: int = 0
-    """Earlier requests for this prompt that were admitted, for the same key and model."""
+    """Number of earlier admitted requests for this prompt with the same key and model."""
     status: int = 0
-    """HTTP status; 0 before the answer, and if the connection ends without one."""
+    """HTTP status; 0 until the answer is sent, and if the connection ends without an answer."""
     fault: str = ""
     """The simulated fault, or the code of the error."""
     served: bool = False
@@ -58,11 +58,11 @@ class Call:
     tokens_out: int = 0
     channel: Channel = "standard"
     batch: str = ""
-    """The batch that the request belongs to."""
+    """The id of the request's batch."""
     custom_id: str = ""
     """The request's name in its batch."""
     searches: int = 0
-    """Searches that a rerank request is billed for."""
+    """Number of searches for which a rerank request is billed."""
     micros: int = 0
     answered: bool = False
     """Whether a complete answer, not an error, was sent over an open connection."""
@@ -83,9 +83,9 @@ class Totals:
     tokens_written_1h: int = 0
     tokens_out: int = 0
     repeated: int = 0
-    """Served calls for prompts that were served before (served calls minus distinct prompts)."""
+    """Served calls for prompts that were served before: served calls minus distinct prompts."""
     repeated_answered: int = 0
-    """Repeated calls made after an answer to the prompt had been sent."""
+    """Repeated calls made after an answer to their prompt had been sent."""
     in_flight: int = 0
     most_in_flight: int = 0
     last_served: float | None = None
@@ -109,7 +109,7 @@ class Totals:
     marked: MarkedCache = field(default_factory=MarkedCache)
 
     def to_json(self) -> dict[str, Any]:
-        """The totals as JSON."""
+        """Return the totals as JSON."""
         sums = {name: getattr(self, name) for name in _SUMS}
         return {
             **sums,
@@ -128,12 +128,12 @@ class Totals:
 
 @functools.lru_cache(maxsize=10_000)
 def fingerprint(key: str) -> str:
-    """The fingerprint of an API key; the key itself is never shown."""
+    """Return the fingerprint of an API key. The key itself is never shown."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12] if key else "none"
 
 
 class Books:
-    """All calls and totals. `record`: a file for lines of JSON; a call is written when it is billed and when it ends."""
+    """All calls and totals. `record`: a file for calls as JSON lines. A call is written when it is billed and when it ends."""
 
     def __init__(self, record: IO[str] | None = None) -> None:
         self._record = record
@@ -145,7 +145,7 @@ class Books:
         self.arrived = 0
         self.micros: Counter[str] = Counter()
         self.totals: defaultdict[tuple[str, str], Totals] = defaultdict(Totals)
-        """(key, model) -> their totals."""
+        """(key, model) -> totals."""
 
     def arrive(self, kind: str, key: str, time: float, monotonic: float) -> Call:
         """Register a new request."""
@@ -183,13 +183,13 @@ class Books:
         self.write(call)
 
     def write(self, call: Call) -> None:
-        """Write the call to the record. Among lines with the same `n` the last one is valid."""
+        """Write the call to the record. If several lines have the same `n`, the last one is valid."""
         if self._record is not None:
             self._record.write(json.dumps(asdict(call)) + "\n")
             self._record.flush()
 
     def to_json(self) -> dict[str, Any]:
-        """The totals over all calls, and those by key and model."""
+        """Return the totals over all calls, and the totals by key and model."""
         keys: dict[str, Any] = {}
         for (key, model), totals in self.totals.items():
             keys.setdefault(key, {"micros": self.micros[key], "models": {}})["models"][model] = totals.to_json()

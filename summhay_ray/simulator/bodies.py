@@ -21,7 +21,7 @@ class Reply:
 
 
 class Refused(Exception):
-    """A request that is not served. `code`: OpenAI's error code, or empty if it has none."""
+    """A request is not served. `code`: OpenAI's error code, or an empty string if there is none."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -30,17 +30,17 @@ class Refused(Exception):
         self.param: str | None = details.get("param")
         self.headers: Mapping[str, str] = details.get("headers", {})
         self.limit: str = details.get("limit", code)
-        """The name under which the totals count the error."""
+        """The name by which the totals count the error."""
 
     def reply(self) -> Reply:
-        """The error in the form of OpenAI's API."""
+        """Return the error in the form of OpenAI's API."""
         error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code or None}
         return Reply(self.status, json.dumps({"error": error}).encode(), self.headers)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheMark:
-    """A `cache_control` of Anthropic's API, at the block with this number (from 0). `ttl`: 5m or 1h."""
+    """A `cache_control` of Anthropic's API, at the block with this index (from 0). `ttl`: 5m or 1h."""
 
     block: int
     ttl: str
@@ -48,7 +48,7 @@ class CacheMark:
 
 @dataclass(frozen=True, slots=True)
 class ChatAsk:
-    """A chat request. `prompt`: the text of the user's messages; `text`: that of all messages."""
+    """A chat request. `prompt`: the text of the user's messages; `text`: the text of all messages."""
 
     model: str
     prompt: str
@@ -56,13 +56,13 @@ class ChatAsk:
     max_tokens: int | None
     n: int = 1
     logprobs: int | None = None
-    """The number of most likely tokens to list for each token; None if no log probabilities are requested."""
+    """Number of most likely tokens to list for each token; None if log probabilities are not requested."""
     sha: str = ""
     """sha256 (hex) of the text."""
     flex: bool = False
-    """Whether the request has service_tier flex."""
+    """Whether the request asks for the service tier flex."""
     block_ends: tuple[int, ...] = ()
-    """The length of the text, in characters, at the end of each block of a request to Anthropic's API."""
+    """Length of the text, in characters, at the end of each block of a request to Anthropic's API."""
     marks: tuple[CacheMark, ...] = ()
 
 
@@ -98,7 +98,7 @@ _MOST_ANSWERS = 128
 
 
 def read_body(raw: bytes) -> Mapping[str, Any]:
-    """The request's JSON object. Raises Refused (400)."""
+    """Return the request's JSON object. Raise Refused (400)."""
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError):
@@ -109,7 +109,7 @@ def read_body(raw: bytes) -> Mapping[str, Any]:
 
 
 def model_of(body: Mapping[str, Any]) -> str:
-    """The model named in a request. Raises Refused (400)."""
+    """Return the model named in a request. Raise Refused (400)."""
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise _bad("model", "you must provide a model parameter, a string")
@@ -117,13 +117,13 @@ def model_of(body: Mapping[str, Any]) -> str:
 
 
 def read_chat(body: Mapping[str, Any]) -> ChatAsk:
-    """Parse a chat request. Raises Refused (400) if it is invalid, or needs a feature that is not simulated."""
+    """Parse a chat request. Raise Refused (400) if it is invalid, or needs a feature that is not simulated."""
     model = model_of(body)
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise _bad("messages", "messages is a list of at least one message")
     roles_texts = [_role_and_text(message) for message in messages]
-    # As at OpenAI, a request may have only a system message; released judges send their whole prompt in one.
+    # As at OpenAI, a request may have only a system message. Released judges send their whole prompt in one.
     by_user = [text for role, text in roles_texts if role == "user"]
     prompt = "\n\n".join(by_user or (text for _, text in roles_texts))
     if body.get("stream"):
@@ -185,7 +185,7 @@ def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
 
 
 def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | None) -> bytes:
-    """The body of a reranking. `ranked`: (index, score) of documents; `searches`: None leaves them out."""
+    """Return the body of a reranking. `ranked`: (index, score) of documents; `searches`: None omits the field."""
     results = [{"index": index, "relevance_score": score} for index, score in ranked]
     body: dict[str, Any] = {"id": f"rerank-simulated-{number}", "results": results}
     billed = {} if searches is None else {"billed_units": {"search_units": searches}}
@@ -195,7 +195,7 @@ def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | 
 def completion(
     number: int, model: str, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, Any] | None, created: int, tier: str
 ) -> bytes:
-    """The body of a chat completion. `tier`: the service tier that served it."""
+    """Return the body of a chat completion. `tier`: the service tier that served it."""
     body = {
         "id": f"chatcmpl-simulated-{number}",
         "object": "chat.completion",
@@ -208,13 +208,13 @@ def completion(
 
 
 def choice_of(text: str | None, finish_reason: str, refusal: str | None = None) -> dict[str, Any]:
-    """One choice of a chat completion."""
+    """Return one choice of a chat completion."""
     message = {"role": "assistant", "content": text, "refusal": refusal}
     return {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
 
 
 def embeddings(model: str, vectors: Sequence[Any], usage: Mapping[str, Any] | None) -> bytes:
-    """The body with the embeddings of a request's inputs, in their order."""
+    """Return the body with the embeddings of a request's inputs, in their order."""
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     body = {"object": "list", "data": data, "model": model}
     return json.dumps(body if usage is None else {**body, "usage": usage}).encode()
@@ -256,7 +256,8 @@ _KINDS = {
 
 
 def over_limit(which: str, model: str, limit: float, amount: int, wait_s: float) -> Refused:
-    """429 with the time to wait, in seconds and in milliseconds, both rounded up; without a time if waiting never helps."""
+    """Return a 429 with the time to wait, in seconds and in milliseconds, both rounded up. If waiting never helps, it has no
+    time."""
     words, kind = _KINDS[which]
     if math.isinf(wait_s):
         message = f"Request too large for {model} on {words}: Limit {limit:g}, Requested {amount}."

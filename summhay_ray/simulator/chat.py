@@ -1,4 +1,4 @@
-"""Turns an answer's text into a choice and a token count, with faults and limits applied. Pure."""
+"""Turns an answer's text into a choice and a token count, with faults and limits applied. The functions are pure."""
 
 import hashlib
 import math
@@ -16,20 +16,21 @@ ABSURD_TOKENS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A finished choice of a completion, and its tokens by the provider's count."""
+    """A finished choice of a completion, and its token count by the provider."""
 
     choice: dict[str, Any]
     tokens_out: int
 
 
 def scaled_prefix(n: int, factor: float) -> int:
-    """The provider's count of a cached prefix: a multiple of STEP, or 0 below LEAST."""
+    """Return the provider's count of a cached prefix: a multiple of STEP, or 0 below LEAST."""
     steps = int(n * factor) // STEP * STEP
     return steps if steps >= LEAST else 0
 
 
 def finish(text: str, fault: str, max_tokens: int | None, factor: float, encoder: Encoder) -> Finished:
-    """Finish the answer `text`. `fault`: applied to it; `max_tokens`: an upper bound of its count; `factor`: see `scaled`."""
+    """Turn the answer `text` into a choice. `fault`: applied to the choice; `max_tokens`: upper bound of its token count;
+    `factor`: see `scaled`."""
     if fault == "filtered":
         return Finished(choice_of("", "content_filter"), 0)
     if fault == "refusals":
@@ -49,7 +50,7 @@ def finish(text: str, fault: str, max_tokens: int | None, factor: float, encoder
 
 
 def reported_usage(fault: str, variant: float, tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, Any] | None:
-    """The usage in the answer: correct or, as a fault, missing, zero, a thousand million, or negative."""
+    """Return the usage in the answer: correct or, as a fault, missing, zero, a thousand million, or negative."""
     if fault == "no_usage":
         return None
     if fault == "wrong_usage":
@@ -66,11 +67,11 @@ def reported_usage(fault: str, variant: float, tokens_in: int, tokens_cached: in
 
 _OTHERS = [b" the", b" a", b" and", b" of", b" to", b" in", b" is", b" it", b" no", b" yes", b"0", b"1", b"2", b"3"]
 _OTHERS += [b"4", b"5", b".", b",", b"\n", b"[", b"]"]
-"""The alternatives to any token: one more than can be requested, because the token itself may be among them."""
+"""Alternatives to any token. There is one more than can be requested, because the token itself may be among them."""
 
 
 def with_logprobs(choice: Mapping[str, Any], top: int) -> dict[str, Any]:
-    """The choice of a completion, with log probabilities of its tokens and, for each, the `top` most likely tokens.
+    """Add log probabilities to a choice of a completion: those of its tokens, and for each the `top` most likely tokens.
 
     A token's probability, from 0.5 to 0.75, is hashed from the token and its position; each alternative gets half of the rest.
     """

@@ -18,12 +18,12 @@ class Fate:
     usage_fault: str = ""
     """One of settings.USAGE_FAULTS, or empty."""
     variant: float = 0.0
-    """0..1; selects the server error, or the wrong usage."""
+    """From 0 to 1; selects the server error, or the kind of wrong usage."""
     latency_s: float = 0.0
 
 
 def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
-    """The fate of the `attempt`-th admitted request (from 0) for a prompt."""
+    """Draw the faults and latency of the `attempt`-th admitted request (from 0) for a prompt."""
     # Without faults, every admitted request gets a complete answer with correct usage.
     if not any(getattr(settings, name) for name in (*FAULTS, *USAGE_FAULTS, "latency_spread")):
         return Fate(latency_s=settings.latency)
@@ -33,7 +33,8 @@ def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
 
 
 def skew(settings: Settings, model: str, prompt_sha: str) -> float:
-    """The provider's tokens per cl100k token, between 1 - skew and 1 + skew; the same for all attempts at a prompt."""
+    """Return the provider's tokens per cl100k token, between 1 - skew and 1 + skew. It is the same for all attempts at a
+    prompt."""
     if not settings.token_skew:
         return 1.0
     (drawn,) = uniform(1, settings.seed, model, prompt_sha, "skew")
@@ -41,7 +42,7 @@ def skew(settings: Settings, model: str, prompt_sha: str) -> float:
 
 
 def _choose(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
-    """The name whose share of [0, 1) contains the number; empty beyond all shares."""
+    """Return the name whose share of [0, 1) contains the number, or an empty string beyond all shares."""
     total = 0.0
     for name in names:
         total += getattr(settings, name)
@@ -51,6 +52,6 @@ def _choose(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
 
 
 def uniform(n: int, *what: object) -> tuple[float, ...]:
-    """`n` numbers in [0, 1), hashed from the other arguments."""
+    """Return `n` numbers in [0, 1), hashed from the other arguments."""
     digest = hashlib.blake2b("|".join(map(str, what)).encode("utf-8", "surrogatepass"), digest_size=8 * n).digest()
     return tuple((word >> 11) / 2**53 for word in struct.unpack(f"<{n}Q", digest))

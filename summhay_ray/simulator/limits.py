@@ -10,7 +10,7 @@ MINUTE_S = 60.0
 
 @dataclass(slots=True)
 class Amount:
-    """The amount that one request took, and the time (monotonic seconds); it leaves the window `MINUTE_S` later."""
+    """The amount that one request uses, and the time (monotonic seconds). It leaves the window `MINUTE_S` later."""
 
     at: float
     amount: int
@@ -18,19 +18,19 @@ class Amount:
 
 @dataclass(eq=False)
 class Minute:
-    """Amounts used within the last 60 seconds; those at `now - 60` and before no longer count."""
+    """Amounts used within the last 60 seconds. Those at `now - 60` and before no longer count."""
 
     _taken: deque[Amount] = field(init=False, default_factory=deque)
     _total: int = field(init=False, default=0)
 
     def total(self, now: float) -> int:
-        """The total of the minute that ends at `now`."""
+        """Return the total of the minute that ends at `now`."""
         while self._taken and self._taken[0].at <= now - MINUTE_S:
             self.undo(self._taken.popleft())
         return self._total
 
     def wait_s(self, amount: int, limit: float, now: float) -> float:
-        """Seconds until `amount` fits under `limit`; 0 if it fits now, infinite if it never will."""
+        """Return the seconds until `amount` fits under `limit`: 0 if it fits now, infinite if it never will."""
         over = self.total(now) + amount - limit
         if over <= 0:
             return 0.0
@@ -43,7 +43,7 @@ class Minute:
         return math.inf
 
     def take(self, amount: int, now: float) -> Amount:
-        """Add an amount, which the caller has checked with `wait_s`."""
+        """Add an amount, after the caller has checked it with `wait_s`."""
         taken = Amount(now, amount)
         self._taken.append(taken)
         self._total += amount
@@ -57,7 +57,7 @@ class Minute:
 
 @dataclass
 class Limiter:
-    """The three windows of one key and model."""
+    """The three limit windows of one key and model."""
 
     rpm: Minute = field(default_factory=Minute)
     input_tpm: Minute = field(default_factory=Minute)
@@ -65,7 +65,7 @@ class Limiter:
 
 
 def most_in_a_minute(times: Sequence[float]) -> int:
-    """The largest number of `times` (seconds, ascending) within any 60 seconds."""
+    """Return the largest number of `times` (seconds, ascending) within any 60 seconds."""
     most = first = 0
     for last, time in enumerate(times):
         while times[first] <= time - MINUTE_S:

@@ -1,4 +1,4 @@
-"""The request and response bodies of Anthropic's Messages API, and its errors. Pure."""
+"""The request and response bodies of Anthropic's Messages API, and its errors. The functions are pure."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from typing import Any
 from summhay_ray.simulator.bodies import CacheMark, ChatAsk, Refused, Reply, is_whole, model_of
 
 WITHOUT_SAMPLING = "2026-10-21"
-"""The first version of the API that refuses temperature, top_p and top_k."""
+"""The first version of the API that rejects temperature, top_p and top_k."""
 _MOST_MARKS = 4
 _TTLS = ("5m", "1h")
 _ERRORS = {
@@ -25,7 +25,7 @@ _ENDS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"
 
 
 def read_messages(body: Mapping[str, Any], version: str) -> ChatAsk:
-    """Parse a request for a message. `version`: of the API. Raises Refused (400) if it is invalid, or needs a feature that is not
+    """Parse a request for a message. `version`: the API's. Raise Refused (400) if it is invalid, or needs a feature that is not
     simulated."""
     model = model_of(body)
     if not is_whole(body.get("max_tokens")) or body["max_tokens"] < 1:
@@ -60,7 +60,7 @@ def read_messages(body: Mapping[str, Any], version: str) -> ChatAsk:
 
 
 def message(number: int, model: str, choice: Mapping[str, Any], usage: Mapping[str, Any] | None) -> bytes:
-    """The body of a message, from a choice in OpenAI's form."""
+    """Convert a choice in OpenAI's form to the body of a message."""
     said = choice["message"]
     text, end = said["content"] or said["refusal"] or "", _ENDS[choice["finish_reason"]]
     body = {
@@ -76,7 +76,7 @@ def message(number: int, model: str, choice: Mapping[str, Any], usage: Mapping[s
 
 
 def usage_of(openai: Mapping[str, Any] | None, written: Sequence[int], tier: str) -> dict[str, Any] | None:
-    """The usage in Anthropic's form, from OpenAI's. `written`: tokens stored for five minutes and for an hour."""
+    """Convert OpenAI's usage to Anthropic's form. `written`: tokens stored for five minutes and for an hour."""
     if openai is None:
         return None
     cached = openai["prompt_tokens_details"]["cached_tokens"]
@@ -92,13 +92,13 @@ def usage_of(openai: Mapping[str, Any] | None, written: Sequence[int], tier: str
 
 
 def error_of(refusal: Refused) -> dict[str, Any]:
-    """An error in the form of Anthropic's API."""
+    """Return an error in the form of Anthropic's API."""
     kind = _ERRORS.get(refusal.status, "api_error")
     return {"type": "error", "error": {"type": kind, "message": refusal.message}, "request_id": "req_simulated"}
 
 
 def error_reply(refusal: Refused) -> Reply:
-    """The reply with an error in the form of Anthropic's API."""
+    """Return the reply with an error in the form of Anthropic's API."""
     return Reply(refusal.status, json.dumps(error_of(refusal)).encode(), refusal.headers)
 
 
@@ -110,7 +110,7 @@ def _turn(number: int, given: Any) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _blocks(where: str, content: Any) -> list[tuple[str, str]]:
-    """(text, ttl of its cache_control) of each block; the ttl is empty without one."""
+    """Return (text, ttl of its cache_control) of each block. The ttl is empty if there is no cache_control."""
     if isinstance(content, str) and content:
         return [(content, "")]
     if not isinstance(content, list) or not content:

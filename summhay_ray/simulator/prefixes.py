@@ -1,7 +1,8 @@
-"""The simulated prefix caches: encode prompts and remember the prefixes served recently.
+"""The simulated prefix caches, which encode prompts and remember the prefixes served recently.
 
-OpenAI's is automatic and exact: a prompt's cached tokens are its longest prefix, of at least 1,024 cl100k tokens in steps of 128,
-that it shares with a prompt of the same key and model whose answer was completed less than a lifetime ago.
+OpenAI's cache is automatic and exact. A prompt's cached tokens are its longest prefix in common with an earlier prompt of the
+same key and model. The earlier prompt must have been answered less than a lifetime ago. A prefix has at least 1,024 cl100k
+tokens, in steps of 128.
 """
 
 import hashlib
@@ -15,15 +16,15 @@ from dataclasses import dataclass, field
 from summhay_ray.text import encode_tokens
 
 LOOKBACK = 20
-"""Blocks, up to a marked one, whose prefixes are searched."""
+"""Number of blocks, up to a marked one, whose prefixes are searched."""
 LEAST, STEP = 1024, 128
 """The shortest cached prefix, and the step of longer ones, in tokens."""
 _TOKEN = array("I").itemsize
 _KEPT_BYTES = 256 * 2**20
 _KEPT_STEPS = 1_000_000
 
-# cl100k's pattern has no lookbehind and starts a new match at a non-blank after a line break. A text's tokens are therefore those
-# of its paragraphs, and a paragraph that many prompts share is encoded only once.
+# cl100k's pattern has no lookbehind, and starts a new match at a non-blank after a line break. So a text's tokens are those of
+# its paragraphs, and a paragraph that many prompts share is encoded only once.
 _PARAGRAPH = re.compile(r"\n(?=\S)")
 
 
@@ -33,23 +34,23 @@ class Encoder:
 
     kept_bytes: int = _KEPT_BYTES
     _lines: dict[str, bytes] = field(init=False, default_factory=dict)
-    """A paragraph before another one, without its last line break -> its tokens with the line break."""
+    """For paragraphs that another one follows: the text without its last line break -> the tokens with it."""
     _ends: dict[str, bytes] = field(init=False, default_factory=dict)
     _kept: int = field(init=False, default=0)
 
     def encode(self, text: str) -> bytes:
-        """The tokens of `text`, 4 bytes each; `count_tokens` gives the same number."""
+        """Return the tokens of `text`, 4 bytes each. `count_tokens` gives the same number."""
         *lines, end = _PARAGRAPH.split(text)
         found = [self._lines.get(line) or self._learn(self._lines, line, line + "\n") for line in lines]
         found.append(self._ends.get(end) or self._learn(self._ends, end, end))
         return b"".join(found)
 
     def count(self, text: str) -> int:
-        """The number of tokens in `text`."""
+        """Return the number of tokens in `text`."""
         return len(self.encode(text)) // _TOKEN
 
     def read(self, text: str) -> tuple[int, list[bytes]]:
-        """The number of tokens in `text`, and its prefixes (see `steps`)."""
+        """Return the number of tokens in `text`, and its prefixes (see `steps`)."""
         encoded = self.encode(text)
         return len(encoded) // _TOKEN, steps(encoded)
 
@@ -65,7 +66,7 @@ class Encoder:
 
 
 def steps(encoded: bytes) -> list[bytes]:
-    """A digest of each prefix of 1,024, 1,152, 1,280, ... tokens, shortest first."""
+    """Return a digest of each prefix of 1,024, 1,152, 1,280, ... tokens, shortest first."""
     if len(encoded) < LEAST * _TOKEN:
         return []
     digest = hashlib.blake2b(encoded[: LEAST * _TOKEN], digest_size=16).digest()
@@ -79,20 +80,20 @@ def steps(encoded: bytes) -> list[bytes]:
 
 @dataclass(eq=False)
 class PrefixCache:
-    """The prefixes of the prompts answered for one key and model, with the time they were last served."""
+    """The prefixes of the prompts answered for one key and model, with the times at which they were last served."""
 
     kept: int = _KEPT_STEPS
     _served: dict[bytes, float] = field(init=False, default_factory=dict)
 
     def cached_tokens(self, prefixes: list[bytes], now: float, lifetime_s: float) -> int:
-        """The number of cached tokens of a prompt with these prefixes (see `steps`)."""
-        # A prefix is never served without all shorter ones, so the cached prefixes come first: binary search works.
+        """Return the number of cached tokens of a prompt with these prefixes (see `steps`)."""
+        # A prefix is never served without all shorter ones, so the cached prefixes come first, and binary search works.
         n = bisect_left(prefixes, True, key=lambda prefix: now - self._served.get(prefix, -math.inf) >= lifetime_s)
         return LEAST + (n - 1) * STEP if n else 0
 
     def remember(self, prefixes: list[bytes], now: float) -> None:
-        """Note that a prompt with these prefixes was answered."""
-        # Reinserted longest first, so that the oldest are forgotten first, and among these the longest.
+        """Record that a prompt with these prefixes was answered."""
+        # The longest is reinserted first. So the oldest prefixes are forgotten first, and among these the longest.
         for prefix in reversed(prefixes):
             self._served.pop(prefix, None)
             self._served[prefix] = now
@@ -105,15 +106,16 @@ class PrefixCache:
 class MarkedCache:
     """The prefixes that `cache_control` stored for one key and model, as at Anthropic.
 
-    A prefix ends with a block. A request reads the longest stored one that ends at a marked block or at most 19 blocks before it,
-    and stores those that end at its marked blocks.
+    A prefix ends with a block. A request reads the longest stored prefix that ends at a marked block or at most 19 blocks before
+    one. It stores the prefixes that end at its marked blocks.
     """
 
     _until: dict[bytes, tuple[float, float]] = field(init=False, default_factory=dict)
-    """Digest of a prefix -> its lifetime in seconds, and the time at which it ends."""
+    """Digest of a prefix -> its lifetime in seconds, and the time at which it expires."""
 
     def longest(self, digests: Sequence[bytes], marked: Iterable[int], now: float) -> int:
-        """The number of blocks in the longest stored prefix that a request with these marked blocks reads; 0 for none."""
+        """Return the number of blocks in the longest stored prefix that a request with these marked blocks reads; 0 if there is
+        none."""
         within = {place for block in marked for place in range(max(block - LOOKBACK + 1, 0), block + 1)}
         return max((place + 1 for place in within if self._until.get(digests[place], (0, -math.inf))[1] > now), default=0)
 
@@ -123,7 +125,7 @@ class MarkedCache:
         self.store(digest, lifetime, now)
 
     def store(self, digest: bytes, lifetime_s: float, now: float) -> None:
-        """Store a prefix. A longer lifetime that it already has is kept."""
+        """Store a prefix. If it already has a longer lifetime, keep that."""
         self._until[digest] = max((lifetime_s, now + lifetime_s), self._until.pop(digest, (0.0, 0.0)))
         while len(self._until) > _KEPT_STEPS:
             del self._until[next(iter(self._until))]

@@ -1,7 +1,8 @@
 """The simulated provider without its web server: admits, answers and bills requests.
 
-A request is checked (key, model, quota), counted against the rate limits on arrival, answered, billed, and only then delayed: a
-client that disconnects meanwhile has still paid. Everything runs in one event loop, except for the computation of answers.
+A request is checked (key, model, quota), counted against the rate limits on arrival, answered and billed. Only then is the reply
+delayed, so a client that disconnects in the meantime has still paid. Everything runs in one event loop, except for the
+computation of answers.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _KEPT_TEXTS = 128
 """Number of shorter texts whose tokens are cached."""
 _MODELS = ("simulated", "simulated-judge")
 _LONGER = 12
-"""The lifetime of a prefix stored for an hour, divided by that of one stored for five minutes."""
+"""Lifetime of a prefix stored for an hour, divided by the lifetime of one stored for five minutes."""
 _CONNECTION_FAULTS = ("hangs", "drops", "broken")
 _READ: Mapping[str, Callable[[Mapping[str, Any]], bodies.ChatAsk | bodies.EmbeddingAsk | bodies.RerankAsk]] = {
     "chat": bodies.read_chat,
@@ -50,17 +51,17 @@ class _Job:
     settings: Settings
     totals: Totals
     factor: float
-    """Tokens by the provider's count, per cl100k token."""
+    """Provider's tokens per cl100k token."""
     fate: Fate = field(default_factory=Fate)
     prefixes: list[bytes] = field(default_factory=list)
     stored: dict[bytes, float] = field(default_factory=dict)
-    """Prefixes to store by `cache_control` -> their lifetimes in seconds."""
+    """Prefixes that `cache_control` stores -> their lifetimes in seconds."""
     taken: list[tuple[Minute, Amount]] = field(default_factory=list)
     """Amounts counted against rate limits."""
 
 
 class Provider:
-    """The provider. `keys`: accepted API keys, or None for any; `record`: see `Books`."""
+    """The simulated provider. `keys`: accepted API keys, or None to accept any; `record`: see `Books`."""
 
     def __init__(
         self, settings: Settings, answers: Answers, keys: frozenset[str] | None = None, record: IO[str] | None = None
@@ -76,7 +77,7 @@ class Provider:
 
     @property
     def models(self) -> list[str]:
-        """The listed names. Other names are answered too, except for `unknown_models`."""
+        """Return the listed names. Other names are answered, too, except for `unknown_models`."""
         named = [model.removeprefix("openai/") for model in self._settings.models]
         return sorted({*_MODELS, *named} - set(self._settings.unknown_models))
 
@@ -98,16 +99,18 @@ class Provider:
         self.batches.reset()
 
     def check_key(self, key: str) -> str:
-        """The fingerprint of an API key. Raises Refused (401) if it is not accepted."""
+        """Return the fingerprint of an API key. Raise Refused (401) if the key is not accepted."""
         if self._keys is not None and key not in self._keys:
             message = "Incorrect API key provided. The simulated provider accepts only the keys in its --keys file."
             raise bodies.Refused(401, "invalid_api_key", message)
         return fingerprint(key)
 
     async def serve(self, kind: str, key: str, raw: bytes, version: str = "") -> tuple[Call, bodies.Reply]:
-        """The reply to a request (`chat`, `messages`, `embeddings` or `rerank`). The caller calls `sent` after sending it.
+        """Return the reply to a request (`chat`, `messages`, `embeddings` or `rerank`). The caller must call `sent` after sending
+        it.
 
-        `version`: of Anthropic's API. A hang never returns; the server cancels it when the client disconnects.
+        `version`: that of Anthropic's API. For a simulated hang, this never returns; the server cancels it when the client
+        disconnects.
         """
         call = self.books.arrive(kind, fingerprint(key), time.time(), time.monotonic())
         try:
@@ -122,7 +125,7 @@ class Provider:
             raise
 
     def sent(self, call: Call, whole: bool) -> None:
-        """Note that the reply was sent. `whole`: whether the connection was still open."""
+        """Record that the reply was sent. `whole`: whether the connection was still open."""
         call.answered = whole and call.served and call.fault != "broken"
         self.books.end(call, self.books.totals[call.key, call.model], time.time())
 
@@ -146,7 +149,7 @@ class Provider:
             totals.rate_limited += refusal.status == 429
 
     def warm(self) -> None:
-        """Load the tokenizer's vocabulary (half a second), so that the first request does not wait for it."""
+        """Load the tokenizer's vocabulary, which takes half a second, so that the first request does not wait for it."""
         self._encoder.count("warm")
 
     async def _reply(self, call: Call, body: Mapping[str, Any], version: str) -> bodies.Reply:
@@ -155,7 +158,7 @@ class Provider:
         call.prompt = ask.sha
         settings = self.settings_of(call.model)
         if call.channel == "batch":
-            # No rate limit applies within a batch.
+            # Rate limits do not apply within a batch.
             unlimited: Mapping[str, Any] = dict.fromkeys(("rpm", "input_tpm", "output_tpm", "concurrency"))
             settings = dataclasses.replace(settings, **unlimited, latency=0.0, models={})
         elif isinstance(ask, bodies.ChatAsk) and ask.flex:
@@ -236,7 +239,8 @@ class Provider:
         job.call.tokens_in = 0
 
     async def _count(self, job: _Job) -> None:
-        """Count the prompt's tokens as the provider does, and find its prefixes. Raises Refused if the window is too small."""
+        """Count the prompt's tokens as the provider does, and find its prefixes. Raise Refused if the model's window is too
+        small."""
         ask, window = job.ask, job.settings.context_window
         text = ask.text if isinstance(ask, bodies.ChatAsk) else "\n".join(ask.inputs)
         if isinstance(ask, bodies.EmbeddingAsk) and ask.n_given_tokens is not None:
@@ -255,7 +259,7 @@ class Provider:
             raise bodies.Refused(400, "context_length_exceeded", message, param="messages")
 
     async def _served(self, job: _Job) -> bytes:
-        """Bill the request. Returns the body of the answer."""
+        """Bill the request, and return the body of the answer."""
         if isinstance(job.ask, bodies.EmbeddingAsk):
             self._bill(job)
             embedded = [vectors.embed(text, job.ask.dimensions) for text in job.ask.inputs]
@@ -264,7 +268,7 @@ class Provider:
             shown = [vectors.packed(vector) if job.ask.base64 else vector for vector in embedded]
             return bodies.embeddings(job.ask.model, shown, reported)
         if isinstance(job.ask, bodies.RerankAsk):
-            # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
+            # Cohere counts in the same way: a long document is split into pieces, and each piece counts as a document.
             query, *documents = job.ask.inputs
             lengths = (round(self._encoder.count(query + document) * job.factor) for document in documents)
             pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)

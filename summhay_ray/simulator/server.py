@@ -20,7 +20,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def application(provider: Provider) -> web.Application:
-    """The routes of OpenAI's API, with and without `/v1`, of Anthropic's, and the provider's books under `/simulated`."""
+    """Return the routes of OpenAI's API, with and without `/v1`, of Anthropic's API, and of the provider's books under
+    `/simulated`."""
     made = web.Application(client_max_size=_LONGEST_BODY)
     provider.warm()
     for prefix in ("/v1", ""):
@@ -31,7 +32,7 @@ def application(provider: Provider) -> web.Application:
         _add_batches(made.router, provider, prefix)
 
     made.router.add_post("/v2/rerank", _handler(provider, "rerank"))
-    # An SDK of Anthropic adds `/v1` to its base URL, which may end with `/v1` itself.
+    # An SDK of Anthropic adds `/v1` to its base URL, which may already end with `/v1`.
     for prefix in ("/v1", "/v1/v1"):
         made.router.add_post(f"{prefix}/messages", _handler(provider, "messages"))
         _add_message_batches(made.router, provider, prefix)
@@ -75,11 +76,11 @@ def _key(request: web.Request) -> str:
 
 
 Work = Callable[[web.Request, str], Awaitable[web.StreamResponse]]
-"""Answers a request for files or batches. Takes the request and the fingerprint of its key; raises Refused."""
+"""Answers a request for files or batches. Arguments: the request and the fingerprint of its key. Raises Refused."""
 
 
 def _guarded(provider: Provider, work: Work, anthropic: bool = False) -> Handler:
-    """A handler with the provider's errors. It counts a GET as a poll."""
+    """Make a handler that returns the provider's errors. It counts a GET as a poll."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
@@ -97,7 +98,7 @@ def _guarded(provider: Provider, work: Work, anthropic: bool = False) -> Handler
 
 
 def _created(request: web.Request, made: batches.Batch, body: Any) -> web.Response:
-    """The reply to a creation, which is lost with its connection if the fault is drawn."""
+    """Return the reply to a creation. If the fault is drawn, the reply is lost with its connection."""
     if "batch_lost" in made.faults and request.transport is not None:
         request.transport.abort()
     return web.json_response(body)
@@ -134,9 +135,9 @@ def _add_batches(router: web.UrlDispatcher, provider: Provider, prefix: str) -> 
 
     async def listed(request: web.Request, key: str) -> web.Response:
         query = request.query
-        shown, more = batches.page(held.listed(key, "openai"), query.get("after", ""), "", query.get("limit", ""), 100)
-        ends = {"first_id": shown[0].id if shown else None, "last_id": shown[-1].id if shown else None}
-        data = [batches.openai_json(batch) for batch in shown]
+        found, more = batches.page(held.listed(key, "openai"), query.get("after", ""), "", query.get("limit", ""), 100)
+        ends = {"first_id": found[0].id if found else None, "last_id": found[-1].id if found else None}
+        data = [batches.openai_json(batch) for batch in found]
         return web.json_response({"object": "list", "data": data, **ends, "has_more": more})
 
     async def batch(request: web.Request, key: str) -> web.Response:
@@ -162,26 +163,26 @@ def _add_message_batches(router: web.UrlDispatcher, provider: Provider, prefix: 
     """Add the routes of Anthropic's message batches."""
     held = provider.batches
 
-    def shown(request: web.Request, batch: batches.Batch) -> dict[str, Any]:
+    def batch_json(request: web.Request, batch: batches.Batch) -> dict[str, Any]:
         return batches.anthropic_json(batch, str(request.url.origin()))
 
     async def create(request: web.Request, key: str) -> web.Response:
         made = held.create_messages(key, request.headers[_VERSION], await request.read())
-        return _created(request, made, shown(request, made))
+        return _created(request, made, batch_json(request, made))
 
     async def listed(request: web.Request, key: str) -> web.Response:
         after, before, limit = (request.query.get(name, "") for name in ("after_id", "before_id", "limit"))
         found, more = batches.page(held.listed(key, "anthropic"), after, before, limit, 1000)
         ends = {"first_id": found[0].id if found else None, "last_id": found[-1].id if found else None}
-        return web.json_response({"data": [shown(request, batch) for batch in found], "has_more": more, **ends})
+        return web.json_response({"data": [batch_json(request, batch) for batch in found], "has_more": more, **ends})
 
     async def batch(request: web.Request, key: str) -> web.Response:
-        return web.json_response(shown(request, held.batch(key, "anthropic", request.match_info["id"])))
+        return web.json_response(batch_json(request, held.batch(key, "anthropic", request.match_info["id"])))
 
     async def cancel(request: web.Request, key: str) -> web.Response:
         found = held.batch(key, "anthropic", request.match_info["id"])
         held.cancel(found)
-        return web.json_response(shown(request, found))
+        return web.json_response(batch_json(request, found))
 
     async def results(request: web.Request, key: str) -> web.Response:
         body = batches.results_of(held.batch(key, "anthropic", request.match_info["id"]))
@@ -195,7 +196,7 @@ def _add_message_batches(router: web.UrlDispatcher, provider: Provider, prefix: 
 
 
 async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner, str]:
-    """Start to listen. Returns the runner, which the caller cleans up, and the API's base URL. Raises OSError."""
+    """Start to listen. Return the runner, which the caller must clean up, and the API's base URL. Raise OSError."""
     # Cancellation ends a hang when the client disconnects, so that it no longer counts as in flight.
     runner = web.AppRunner(application(provider), access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
@@ -207,7 +208,7 @@ async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner
 async def serve(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. Port 0 means any free port. Raises OSError if it cannot listen.
 
-    `announce`: called with the API's base URL (`http://HOST:PORT/v1`) once it listens.
+    `announce`: called with the API's base URL (`http://HOST:PORT/v1`) when the provider listens.
     """
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""Starts the simulated provider, and chooses its answers: the offline models'."""
+"""Starts the simulated provider, whose answers come from the offline models."""
 
 import contextlib
 import ipaddress
@@ -25,7 +25,7 @@ from summhay_ray.synth import Faults, faulty, task_of
 JUDGE, RATER, SUMMARIZER, WRITER = "offline/judge", "offline/rater", "offline/support", "offline/writer"
 READERS, NAMER = ("offline/order", "offline/match"), "offline/names"
 INSTRUCTION, SUMMARY, FINAL_SCORE = "\n### Instruction:\n", "summar", "\n# Final Score\n"
-"""Phrases that identify ETHIC's prompts, and those of information coverage."""
+"""Phrases that identify ETHIC's prompts, and the prompts of information coverage."""
 SHORT_SCORE = "# Final Score\n1"
 NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
 SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
@@ -38,12 +38,12 @@ _SWITCH_S = 0.0005
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The address to serve at, the accepted keys, the record, and the kind of answers."""
+    """The address on which to serve, the accepted keys, the record, and the kind of answers."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     keys: str | None = None
-    """A file of accepted API keys, one per line; None: any key."""
+    """A file of accepted API keys, one per line; None: any key is accepted."""
     record: str | None = None
     """A file to which calls are appended, as lines of JSON."""
     short: bool = False
@@ -55,7 +55,7 @@ class Serving:
 
     @property
     def beyond_this_machine(self) -> bool:
-        """Whether other machines can reach it. False if the host has no address; listening then raises the error."""
+        """Whether other machines can reach it. False if the host has no address; then listening raises the error."""
         try:
             found = socket.getaddrinfo(self.host or None, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except OSError:
@@ -64,7 +64,7 @@ class Serving:
 
 
 def make_settings(fields: Mapping[str, Any], limits: list[str]) -> Settings:
-    """Settings from fields, with `limits` such as `MODEL:rpm=60,...` for single models. Raises UserError or UnknownName."""
+    """Return settings from fields, with `limits` such as `MODEL:rpm=60,...` for single models. Raise UserError or UnknownName."""
     models: dict[str, dict[str, float]] = {}
     for limit in limits:
         model, changes = parse_limit(limit)
@@ -73,9 +73,9 @@ def make_settings(fields: Mapping[str, Any], limits: list[str]) -> Settings:
 
 
 def simulate(settings: Settings, serving: Serving, announce: Callable[[str], None]) -> dict[str, Any]:
-    """Serve until SIGTERM or SIGINT. Returns the books as JSON. Raises OSError, UserError.
+    """Serve until SIGTERM or SIGINT. Return the books as JSON. Raise OSError, UserError.
 
-    `announce`: called with the API's base URL once it listens.
+    `announce`: called with the API's base URL when the provider listens.
     """
     from summhay_ray.simulator.server import serve
 
@@ -91,7 +91,7 @@ def simulate(settings: Settings, serving: Serving, announce: Callable[[str], Non
 
 
 def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) -> Faults:
-    """The faults in answers to prompts of a synthesis. Raises UserError for a share outside 0 to 1."""
+    """Return the faults in answers to prompts of a synthesis. Raise UserError for a share outside 0 to 1."""
     try:
         return Faults(forget, extra, malformed, seed)
     except ValueError as error:
@@ -99,8 +99,8 @@ def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) ->
 
 
 def make_answers(short: bool = False, faults: Faults = NO_FAULTS, quality: Quality = BEST) -> Answers:
-    """The answers of the offline models, or short texts that cost nothing to make if `short`. Raises UserError if these are to
-    have a quality."""
+    """Return the answers of the offline models or, if `short`, short texts that cost nothing to make. Raise UserError if short
+    texts have a quality."""
     if short:
         if quality is not BEST:
             raise UserError("--quality needs --answers offline; short answers are the same for every model")
@@ -110,11 +110,11 @@ def make_answers(short: bool = False, faults: Faults = NO_FAULTS, quality: Quali
 
 
 def offline_answer(quality: Quality = BEST) -> Answer:
-    """A function that answers each prompt with the local model for it.
+    """Return a function that answers each prompt with the local model for it.
 
-    Each prompt of a synthesis is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater` (only
-    with the rating), ETHIC's by the model for its task, and others by `offline/support`, reduced to the model's `quality`. The
-    question whether a passage is needed is always answered with yes.
+    `offline/writer` answers the prompts of a synthesis, `offline/judge` those of a judge, and `offline/rater` those of a rater
+    (with the rating alone). Each task of ETHIC has its own model. `offline/support`, reduced to the model's `quality`, answers
+    all others. The question whether a passage is needed is always answered with yes.
     """
     models = LocalModels()
 
@@ -138,7 +138,7 @@ def offline_answer(quality: Quality = BEST) -> Answer:
 
 
 def short_answer(model: str, prompt: str) -> str:
-    """A fixed verdict or rating, or a bullet that differs by model and prompt, as summaries of real models do."""
+    """Return a fixed verdict or rating, or a bullet that differs by model and prompt, as in summaries of real models."""
     if "\nReference Insight:" in prompt:
         return SHORT_VERDICT
     if "\n</summary>\n" in prompt:

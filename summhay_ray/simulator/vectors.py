@@ -1,4 +1,4 @@
-"""Made-up embeddings and relevance scores, from hashed and common words."""
+"""Simulated embeddings and relevance scores, computed from hashed and common words."""
 
 import base64
 import functools
@@ -13,24 +13,25 @@ _WORD = re.compile(r"\w+")
 
 
 def embed(text: str, dimensions: int) -> list[float]:
-    """A unit vector, (dimensions,). Texts with common words have similar vectors; a text has the same vector on every machine."""
+    """Return a unit vector, (dimensions,). Texts with common words have similar vectors; a text has the same vector on every
+    machine."""
     vector = [0.0] * dimensions
     for word, n in Counter(_WORD.findall(text.lower())).items():
         number = _hashed(word)
         vector[(number >> 1) % dimensions] += math.sqrt(n) if number & 1 else -math.sqrt(n)
     norm = math.sqrt(sum(value * value for value in vector))
     if norm == 0:
-        # No words, or words that cancel out: return a unit vector anyway, as a real provider does.
+        # Without words, or with words that cancel out, return a unit vector anyway, as a real provider does.
         vector[_hashed(text) % dimensions] = norm = 1.0
     return [value / norm for value in vector]
 
 
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
-"""The size of one search: tokens of a document with the query, and documents (Cohere's terms)."""
+"""Maximum size of one search, in Cohere's terms: the tokens of a document and the query together, and the number of documents."""
 
 
 def relevance(query: str, documents: Sequence[str]) -> list[float]:
-    """A score of each document, 0 to 1: its share of the query's words, slightly lower for longer documents."""
+    """Return a score of each document, 0 to 1: its share of the query's words, slightly lower for longer documents."""
     wanted = set(_WORD.findall(query.lower()))
     found = []
     for document in documents:
@@ -40,7 +41,7 @@ def relevance(query: str, documents: Sequence[str]) -> list[float]:
 
 
 def packed(vector: list[float]) -> str:
-    """The vector in the form of `encoding_format: base64`: 4-byte floats, little-endian."""
+    """Return the vector in the form of `encoding_format: base64`: 4-byte floats, little-endian."""
     return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
 
 

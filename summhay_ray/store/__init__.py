@@ -1,5 +1,5 @@
-"""Tables, sources, response log and commits. Only this package reads and writes a store; it contains no benchmark's record
-classes."""
+"""Stores: tables, sources, the response log and commits. Only this package reads and writes a store. It contains no record
+classes of benchmarks."""
 
 from summhay_ray.errors import StoreError
 from summhay_ray.store.answers import AnswerTotals, Excess, Location, Purpose, read_at

@@ -1,12 +1,12 @@
-"""The answers log: the schema of an answer's record, its line in a file, and the names of the files.
+"""The format of the answers log: the schema of a record, its line in a file, and the names of the files.
 
-The log holds answers and is shared by all runs of a store. An answer is durable before anything depends on it. A record is one
-line: CRC-32 in hex, length of its head, length of its body (bytes), head, body, both JSON. The head has the fields that the index
-reads: the key, the cost and the run. The body has the texts, which the index does not parse.
+All runs of a store share the log. An answer is durable before anything depends on it. A record is one line: CRC-32 in hex, length
+of its head, length of its body (both in bytes), head, body. Head and body are JSON. The head has the fields that the index reads:
+the key, the cost and the run. The body has the texts, which the index does not parse.
 
-In a folder each writer appends to `answers/WRITER.jsonl`. In a bucket each durable write is a segment, `answers/WRITER.N.jsonl`.
-Every 64 segments are merged into one object, `answers/WRITER.M.SIZE.merged`. Its first line, of SIZE bytes, holds the heads of
-all its records for the index.
+In a folder, each writer appends to `answers/WRITER.jsonl`. In a bucket, each durable write creates a segment,
+`answers/WRITER.N.jsonl`, and every 64 segments are merged into one object, `answers/WRITER.M.SIZE.merged`. The first line of this
+object has SIZE bytes; it contains the heads of all its records for the index.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ FOLDER = "answers"
 TOGETHER = 64
 """Number of segments that are merged into one object."""
 ANSWER = "answer"
-"""The kind of a record that holds an answer. Earlier versions refuse to read kinds that they do not know."""
+"""The kind of a record that contains an answer. A version of this package refuses kinds of records that it does not know."""
 INDEX = "index"
 """The kind of the first line of a merged object."""
 DELETED = "deleted/"
-"""Replaces the beginning of a deleted answer's key; the key keeps its length. No request has such a key."""
+"""Replaces as many characters at the beginning of a deleted answer's key. No request has a key that begins in this way."""
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class AnswerHead(TypedDict):
-    """The part of an answer that the index reads: its key, its cost and its run."""
+    """The part of an answer that the index reads, with its key, its cost and its run."""
 
     kind: Literal["answer"]
     key: str
@@ -54,14 +54,14 @@ class AnswerHead(TypedDict):
     output_tokens: Count
     saved_micros: NotRequired[Saving]
     claimed_tokens: NotRequired[Count]
-    """The usage that the provider reports, if it exceeds the call's reservation."""
+    """This and the next two: the provider's reported usage, if it exceeds the reservation; see `Excess`."""
     claimed_micros: NotRequired[Count]
     claimed_margin: NotRequired[Amount]
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class AnswerBody(TypedDict):
-    """The rest of an answer. Further fields, such as the provider's own `raw`, may hold anything."""
+    """The rest of an answer. Other fields, such as the provider's own `raw`, may contain anything."""
 
     text: str
     finish_reason: str
@@ -96,36 +96,35 @@ class Totals(TypedDict):
 
 
 class Heads(TypedDict):
-    """The parts of the records in a stretch of a file that the index reads."""
+    """What the index reads from a section of a file."""
 
     damaged: Count
     """The number of damaged records."""
     answers: dict[str, tuple[list[str], list[Count], list[Count], list[Count]]]
-    """Run -> the keys, offsets in the stretch, lengths and micro-dollars of its answers."""
+    """Run -> the keys, offsets in the section, lengths and micro-dollars of its answers."""
     totals: list[Totals]
     excesses: list[AnswerHead]
-    """The heads of answers with more reported usage than was reserved."""
+    """The heads of answers whose reported usage exceeds the reservation."""
 
 
 HEAD_FIELDS = tuple(AnswerHead.__annotations__)
 OPTIONAL = ("saved_micros", "claimed_tokens", "claimed_micros", "claimed_margin")
-"""The fields of a head that are left out when they are 0."""
+"""The fields of a head that are left out if they are 0."""
 
 _BLANK_COLON = re.compile(rb"\s:")
 _PAIRS = json.JSONDecoder(object_pairs_hook=list)
 
-# This is called 100,000 times or more when a run starts.
+# Keep the validator, since it is called at least 100,000 times when a run starts.
 _HEAD = TypeAdapter(AnswerHead).validator
 
 
 def read_head(text: bytes) -> AnswerHead | None:
-    """The head in a JSON text; None if it does not fit."""
+    """Return the head in a JSON text; None if it does not fit the schema."""
     try:
         head: AnswerHead = _HEAD.validate_json(text)
     except ValidationError:
         return None
-    # pydantic accepts a repeated field. So the colons are counted, one per field: this quick count may be too high, but never too
-    # low.
+    # pydantic accepts repeated fields, so count the fields by their colons. This quick count may be too high, but never too low.
     n = len(head)
     if text.count(b":") == n or (text.count(b'":') == n and not _BLANK_COLON.search(text)):
         return head
@@ -133,11 +132,12 @@ def read_head(text: bytes) -> AnswerHead | None:
 
 
 Purpose = tuple[str, str]
-"""(stage, model): the purpose of spent money. Stages are summarize, judge, ..."""
+"""(stage, model): the purpose for which money is spent."""
 
 
 class Excess(NamedTuple):
-    """A reported usage above the call's reservation: the reported amounts, and the charged ones."""
+    """A reported usage that exceeds the call's reservation: the amounts that the provider claimed, and the amounts that were
+    charged."""
 
     model: str
     claimed_tokens: int
@@ -145,14 +145,14 @@ class Excess(NamedTuple):
     claimed_micros: int
     charged_micros: int
     token_margin: float
-    """The `token_margin` of the model that would have reserved enough."""
+    """The model's `token_margin` with which the reservation would have been sufficient."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Excess | None:
-        """The excess in an answer record or in its head; None if its usage was within the reservation."""
+        """Return the excess in an answer's record or head; None if the usage was within the reservation."""
         if not record.get("claimed_margin"):
             return None
-        # Zero values are left out, such as the price of a free model.
+        # Fields with the value 0 are left out, such as the price of a free model.
         tokens, micros = record.get("claimed_tokens", 0), record.get("claimed_micros", 0)
         charged_tokens = record["input_tokens"] + record["output_tokens"]
         return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], record["claimed_margin"])
@@ -168,7 +168,7 @@ class AnswerTotals:
     cached_tokens: int = 0
     output_tokens: int = 0
     saved_micros: int = 0
-    """Additional cost of the answers without the provider's cache."""
+    """The amount by which the answers would have cost more without the provider's cache."""
 
     def add(self, totals: Totals) -> None:
         """Add the totals of further answers."""
@@ -207,7 +207,7 @@ class Name:
 
     @classmethod
     def of(cls, name: str) -> Name | None:
-        """The parts of a file name; None if it is not a file of the log."""
+        """Return the parts of a file name; None if it is not a file of the log."""
         writer, *numbers, suffix = name.removeprefix(f"{FOLDER}/").split(".")
         most = {"jsonl": 1, "merged": 2}.get(suffix, -1)
         if not writer or len(numbers) > most or not all(part.isdecimal() for part in numbers):
@@ -217,42 +217,43 @@ class Name:
 
     @property
     def session(self) -> int:
-        """The number of the driver's session that wrote it; 0 if the name has none."""
+        """The number of the driver's session that wrote the file; 0 if the name has no number."""
         number = self.writer.partition("-")[0]
         return int(number) if number.isdecimal() else 0
 
     @property
     def merge(self) -> tuple[str, int]:
-        """Identifies the merged object: this file itself, or the one that its records will be merged into."""
+        """Identifies a merged object: this file, or the object into which this segment will be merged."""
         return self.writer, self.number if self.suffix == "merged" else self.number // TOGETHER
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
-    """The record's line."""
+    """Return the record's line."""
     head = {name: record[name] for name in HEAD_FIELDS if name not in OPTIONAL or record.get(name)}
     in_head = AnswerHead.__annotations__
     return _line(head, {name: value for name, value in record.items() if name not in in_head})
 
 
 def merge_segments(writer: str, number: int, segments: Sequence[bytes]) -> tuple[str, bytes]:
-    """The name and the content of a merged object."""
+    """Return the name and the content of a merged object."""
     content = b"".join(segments)
     line = _line({"kind": INDEX}, heads_of("", content))
     return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + content
 
 
 def answers_in(content: bytes) -> Iterator[tuple[int, int, AnswerHead]]:
-    """(Start, end, head) of each undamaged answer in a stretch of a file."""
+    """Yield (start, end, head) of each undamaged answer in a section of a file."""
     for start, begins, body, end in _lines(content):
         if (head := read_head(content[begins:body])) is not None:
             yield start, end, head
 
 
 def delete_answers(index: bytes, content: bytes, selected: Callable[[AnswerHead, bytes], bool]) -> tuple[bytes, bytes]:
-    """The first line of a merged object (else empty), and a stretch of a file, after deleting the selected answers.
+    """Delete the selected answers from the first line of a merged object (`index`, empty for other files) and a section of a
+    file.
 
-    `selected` gets an answer's head and its line. A deleted answer keeps its cost, and loses its key and its texts. Nothing
-    changes its size or its place, so that readers can go on with the offsets that they know.
+    Returns the new line and the new section. `selected` gets an answer's head and its line. A deleted answer keeps its cost, but
+    loses its key and its texts. All sizes and offsets stay the same, so that running readers are not disturbed.
     """
     new = bytearray(content)
     for start, end, head in answers_in(content):
@@ -268,22 +269,22 @@ def delete_answers(index: bytes, content: bytes, selected: Callable[[AnswerHead,
 
 
 def _line(head: Mapping[str, Any], body: Mapping[str, Any], size: int = 0) -> bytes:
-    """A record's line. `size`: minimum length of its body in bytes, which is reached with blanks."""
+    """Return a record's line. `size`: minimum length of the body in bytes; a shorter body is padded with blanks."""
     first, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii").ljust(size)
     return b"%08x %d %d %s%s\n" % (zlib.crc32(rest, zlib.crc32(first)), len(first), len(rest), first, rest)
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The answer's record in a line, or None if it is damaged. The line break may be damaged."""
+    """Return the answer's record in a line, or None if it is damaged. A damaged line break does not matter."""
     _, begins, body, ends = next(_lines(line[:-1] + b"\n"), _NOTHING)
     head, rest = read_head(line[begins:body]), as_record(AnswerBody, line[body : ends - 1])
-    # The index has read only the head: the body must agree with it.
+    # The index has read only the head, so check the body as well.
     return None if head is None or rest is None or ends < len(line) else {**rest, **head}
 
 
 def read_index(line: bytes, size: int) -> Heads | None:
-    """The heads of the `size` bytes after the first line of a merged object, by this line; None if it is damaged or contradicts
-    itself."""
+    """Return the heads in the first line of a merged object, which describe the next `size` bytes. Returns None if the line is
+    damaged or contradicts itself."""
     _, begins, body, ends = next(_lines(line), _NOTHING)
     if as_record(AnyHead, line[begins:body]) != {"kind": INDEX} or ends != len(line):
         return None
@@ -301,10 +302,11 @@ def read_index(line: bytes, size: int) -> Heads | None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """The offsets of each record, its head, its body and the next record; head and body are at 0 if the record is damaged.
+    """Yield the offsets of each record, of its head, of its body and of the next record. For a damaged record, head and body have
+    offset 0.
 
-    An unfinished last line is left out. If a line break is damaged, one line holds two records, and the length of the first shows
-    where the second begins.
+    An unfinished last line is left out. If a line break is damaged, a line contains two records; the length of the first one
+    shows where the second one begins.
     """
     start, last, view = 0, content.rfind(b"\n"), memoryview(content)
     while start <= last:
@@ -320,7 +322,7 @@ def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def heads_of(name: str, content: bytes) -> Heads:
-    """The heads of all answers in a stretch of a file. Raises StoreError for a record of a newer version."""
+    """Return the heads of all answers in a section of a file. Raises StoreError for a record of a newer version."""
     answers = defaultdict[str, list[tuple[str, int, int, int]]](list)
     costs = defaultdict[tuple[str, str, str], list[tuple[int, ...]]](list)
     excesses, n_damaged = list[AnswerHead](), 0
@@ -340,16 +342,17 @@ def heads_of(name: str, content: bytes) -> Heads:
 
 
 def _check_kind(name: str, head: bytes) -> None:
-    """Raises StoreError for the head of a record of a newer version."""
+    """Raise StoreError if the head is that of a record of a newer version."""
     found = as_record(AnyHead, head)
     if found is not None and found["kind"] not in (ANSWER, INDEX):
         raise StoreError(f"{name}: has a record of a kind ({found['kind']}) of a newer version; upgrade")
 
 
 def damaged_places(name: str, content: bytes) -> list[int]:
-    """The byte offsets of the damaged records of a whole file. An index that differs from the records is damaged, too.
+    """Return the byte offsets of the damaged records in a whole file. An index that differs from the records also counts as
+    damaged.
 
-    Also reads the bodies, and so takes longer than `heads_of`.
+    This takes longer than `heads_of`, since it also reads the bodies.
     """
     file, lines, places = Name.of(name), list(_lines(content)), list[int]()
     if file is not None and file.index_size and lines:
@@ -365,7 +368,8 @@ def damaged_places(name: str, content: bytes) -> list[int]:
 
 
 def read_at(files: Files, location: Location, key: str) -> dict[str, Any]:
-    """The answer of a key at a location. Raises DamagedRecord if it is not there, StoreError if the file is gone."""
+    """Return the answer of a key at a location. Raises DamagedRecord if it is not there, and StoreError if the file is
+    missing."""
     name, mend = location.name, "a run that needs this answer asks for it again"
     try:
         record = decode(files.read(name, location.offset, location.length))

@@ -1,9 +1,9 @@
-"""The batches of a run: what was submitted to a provider's batch API, recorded before its submission.
+"""The records of the batches that a run submits to a provider's batch API.
 
-`runs/RUN/batches/TOKEN.json` is written first: model, stage, and the keys of the requests with their worst cases.
-`TOKEN.id.json` holds the provider's id of the batch, and `TOKEN.end.json` how it ended, once all its answers are in the log. Each
-is written once.
-A batch without an end is open, and the next driver of the run goes on with it, on any machine.
+`runs/RUN/batches/TOKEN.json` is written before the submission. It has the model, the stage, and the keys of the requests with
+their worst cases. `TOKEN.id.json` has the provider's id of the batch. `TOKEN.end.json` records how the batch ended; it is written
+when all answers are in the log. No file is changed later. A batch without an end is open: the run's next driver continues it, on
+any machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,20 +19,21 @@ from summhay_ray.store.names import DamagedRecord
 from summhay_ray.store.records import Amount, Count, Name, read_checked, with_hash
 
 BATCH_KEY = "batch/"
-"""The beginning of the key under which the money records list a batch; its token follows."""
+"""The prefix of a batch's key in the money records. The rest of the key is the batch's token."""
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 def is_batch(key: str) -> bool:
-    """Whether a key in a money record is that of a batch."""
+    """Return whether a key in a money record belongs to a batch."""
     return key.startswith(BATCH_KEY)
 
 
 class _Body(TypedDict):
-    """The record of a batch: its requests as (key, worst case in micro-dollars, tokens of the prompt, most tokens of the answer).
+    """The record of a batch. `requests`: (key, worst case in micro-dollars, tokens of the prompt, maximum tokens of the answer)
+    of each.
 
-    `began`: seconds since 1970, by the driver's clock. `price_factor`: the price in the batch, as a part of the standard price.
+    `began`: seconds since 1970, by the driver's clock. `price_factor`: the batch's price as a fraction of the standard price.
     """
 
     run: Name
@@ -69,20 +70,20 @@ class BatchRecord:
     began: float
     requests: Sequence[tuple[str, int, int, int]]
     id: str = ""
-    """The provider's id; empty if it is not known (yet)."""
+    """The provider's id; empty if it is not known."""
     how: str = ""
-    """The kind of its end: ended, expired, cancelled, failed or unsent; empty while it is open."""
+    """How the batch ended: ended, expired, cancelled, failed or unsent; empty while it is open."""
     answered: int = 0
-    """Number of its answers, once it has ended."""
+    """Number of answers, if the batch has ended."""
 
     @property
     def key(self) -> str:
-        """The key under which the money records list it."""
+        """The batch's key in the money records."""
         return f"{BATCH_KEY}{self.token}"
 
     @property
     def worst_micros(self) -> int:
-        """Its maximum cost, in micro-dollars."""
+        """The batch's maximum cost, in micro-dollars."""
         return sum(worst for _, worst, _, _ in self.requests)
 
 
@@ -107,7 +108,7 @@ class BatchRecords:
         self._create(f"{token}.end.json", {"how": how, "answered": answered})
 
     def all(self, *, only_open: bool = False) -> list[BatchRecord]:
-        """The batches, from the oldest on. Raises DamagedRecord."""
+        """Return the batches, oldest first. Raises DamagedRecord."""
         names = {name.rpartition("/")[2] for name in self._files.names(self._folder, ".json")}
         tokens = [name.removesuffix(".json") for name in names if name.count(".") == 1]
         records = []
@@ -124,13 +125,13 @@ class BatchRecords:
         return sorted(records, key=lambda record: (record.began, record.token))
 
     def counts(self) -> dict[str, Any] | None:
-        """The numbers of batches that are `submitted`, `in_progress` and `done`. `requests`: the requests of batches in
-        progress. `answered`: the answered requests of batches that are done. `oldest`: when the first batch in progress was
-        submitted (UTC, ISO 8601). None without batches."""
+        """Return how many batches are `submitted`, `in_progress` and `done`, or None without batches. `requests`: the requests of
+        batches in progress. `answered`: the answered requests of batches that are done. `oldest`: when the oldest batch in
+        progress was submitted (UTC, ISO 8601)."""
         records = [record for record in self.all() if record.how != "unsent"]
         if not records:
             return None
-        # In the order of submission.
+        # The records are in the order of submission.
         running, done = ([record for record in records if bool(record.how) is is_done] for is_done in (False, True))
         return {
             "submitted": len(records),

@@ -1,8 +1,8 @@
-"""Deletes files that no reader needs any more. Answers are kept: only a person deletes them (`summhay_ray.store.deletion`).
+"""Deletes files that no reader needs any more, but never answers, which only a person may delete (`summhay_ray.store.deletion`).
 
-A reader opens the newest manifest and then has `RETENTION_S` to read its files. So files stay if they are named by any manifest
-that was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver,
-or one that is being imported, is skipped: its next manifest may name new files.
+A reader opens the newest manifest, and then has `RETENTION_S` seconds to read its files. So a file is kept if it is in any
+manifest that was the newest within that time. Segments of the log are kept equally long after they were merged. A run is skipped
+if its driver is alive or if it is being imported, since its next manifest may contain new files.
 """
 
 import contextlib
@@ -25,13 +25,14 @@ from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.records import Chain
 
 RETENTION_S = 24 * 3600.0
-"""Seconds that replaced files are kept: longer than any reader needs."""
+"""Seconds for which replaced files are kept: longer than any reader needs them."""
 DAILY_S = 5.0
-"""Maximum duration of the daily cleaning at the end of a run. In a store with very many runs it checks a random part of them."""
+"""Maximum duration of the daily cleaning at the end of a run. In a store with very many runs, only a random part of them is
+checked."""
 UNFINISHED_S = 600.0
-"""Minimum time that an unfinished file is kept after the last write to it."""
+"""Minimum seconds for which an unfinished file is kept after the last write to it."""
 _MARK = "cleaned"
-"""A file that is rewritten when the daily cleaning begins."""
+"""The file that records when the daily cleaning last began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class Unneeded:
 
 
 def clean_daily(files: Files) -> list[str]:
-    """Delete unneeded files if that was not done within the last day, and not on the first day of a store, which has none. Errors
-    are ignored: the next cleaning tries again.
+    """Delete unneeded files, unless that was done within the last day. On the first day of a store, nothing is unneeded. Errors
+    are ignored, since the next cleaning tries again.
 
-    Returns a line for each damaged run and driver's record that kept files from being deleted.
+    Returns a line for each run or driver whose files were not deleted because its record is damaged.
     """
     damaged: list[str] = []
     with contextlib.suppress(StoreError, OSError):
@@ -62,12 +63,12 @@ def clean_daily(files: Files) -> list[str]:
 def unneeded(
     files: Files, older_s: float = RETENTION_S, within_s: float = math.inf, damaged: list[str] | None = None
 ) -> Iterator[Unneeded]:
-    """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
+    """Yield the files that were not needed for `older_s` seconds, in the order in which they must be deleted.
 
-    `within_s`: maximum duration of the search after finding the live drivers; if it is finite, the runs are visited in random
-    order. `damaged` receives a line for each run with an unreadable newest manifest, and one if an ended driver's record is
-    unreadable; files of such a run, or of the drivers, are skipped. Raises StoreError if the record of a driver that has not
-    ended cannot be read.
+    `within_s`: maximum duration of the search, without the search for live drivers. If it is finite, the runs are visited in
+    random order. `damaged`: receives a line for each run whose newest manifest is unreadable, and one line if an ended driver's
+    record is unreadable; the files of that run or of all drivers are then skipped. Raises StoreError if the record of a driver
+    that has not ended is unreadable.
     """
     damaged = [] if damaged is None else damaged
     before = time.time() - older_s
@@ -84,13 +85,13 @@ def unneeded(
     for run_id in runs:
         if time.monotonic() > until:
             return
-        # A run that is being imported has no record yet.
+        # A run without a record is still being imported.
         if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
             yield from _unless_damaged(damaged, f"run {run_id} is damaged and left as it is", _of_run(files, run_id, before))
 
 
 def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
-    """The files found before a damaged record, if any; a line about it is added to `damaged`."""
+    """Yield the files that are found. If this raises for a damaged record, stop, and add a line about it to `damaged`."""
     try:
         yield from found
     except StoreError as error:
@@ -103,7 +104,7 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
         raise manifests.parts.damaged(folder)
     chain = manifests.chain
     replaced = {one.name: one for one in _of_chain(files, chain, before)}
-    # Read one manifest at a time: there may be hundreds, each with hundreds of parts.
+    # Read one manifest at a time, since there may be hundreds, each with hundreds of parts.
     standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
     standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
     named = {part.name for parts in standing_parts for part in (parts.units, *parts.tables.values())}
@@ -115,15 +116,15 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
 
 
 def _of_chain(files: Files, chain: Chain[Any], before: float) -> Iterator[Unneeded]:
-    """The records replaced before `before`, oldest first."""
+    """Yield the records that were replaced before the time `before`, oldest first."""
     entries = (entry for entry in files.entries(chain.folder) if entry.written < before)
     old = sorted((entry.name, entry.size) for entry in entries if PurePosixPath(entry.name).stem.isdecimal())
-    # The last of these was the newest record at that time, so it is kept.
+    # The last of these was still the newest record at that time, so keep it.
     yield from (Unneeded(name, size, "earlier records") for name, size in old[:-1])
 
 
 def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
-    """The segments of a bucket that were merged long enough ago."""
+    """Yield the segments of a bucket that were merged before the time `before`."""
     if files.folder is not None:
         return
     old = (entry for entry in files.entries(LOG) if entry.written < before)
@@ -135,21 +136,21 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
 
 
 def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
-    """Files of ended drivers, oldest first. Files of a run's last driver are kept: they record how the run ended."""
+    """Yield files of ended drivers, oldest first. Keeps the files of each run's last driver, which record how the run ended."""
     entries = [(entry, entry.name.rpartition("/")[2].partition(".")[0]) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdecimal()})
-    # A damaged record may belong to any run, so the last record of a run is unknown.
+    # This raises for a damaged record. It may belong to any run, so the last driver of a run would be unknown.
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {*{record.run: record.number for record in records}.values()}
     ended = {number for number in numbers if number not in last and has_ended(files, number)}
-    # A record without its end would look like a running driver, so the end is deleted last.
+    # Delete a driver's end last, since a record without its end would look like a running driver.
     for entry, stem in sorted(entries, key=lambda pair: (pair[1], len(pair[0].name))):
         if stem.isdecimal() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
 
 
 def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
-    """Unfinished files of killed processes. A bucket has none: objects appear only when complete."""
+    """Yield unfinished files of killed processes. A bucket has none, since its objects appear only when they are complete."""
     if files.folder is None:
         return
     for entry in files.entries("", deep=True):

@@ -1,7 +1,7 @@
-"""The commits of a run: a chain of manifests, each of which lists all parts of the run.
+"""The commits of a run form a chain of manifests. Each manifest lists all parts of the run.
 
-`runs/<run>/commits/00000001.json`, ...: {"session", "added", "parts"}. `session` is the number of the session that
-owns the run. `added` counts all parts ever added; merging does not change it.
+`runs/<run>/commits/00000001.json`, ...: {"session", "added", "parts"}. `session` is the number of the session that owns the run.
+`added` counts all parts that were ever added; merging does not change it.
 """
 
 import dataclasses
@@ -21,16 +21,16 @@ from summhay_ray.store.rows import merge
 from summhay_ray.store.tables import Tables
 
 FULL_BYTES = 96 << 20
-"""Parts that take more than half of this in memory are merged with others only at the end of the run."""
+"""Parts that need more than half of this memory are merged with other parts only at the end of the run."""
 MOST, FEWEST = 16, 8
-"""If there are more than MOST smaller parts, the newest FEWEST are merged, and also each older part that is not larger than the
-sum so far. So a row is merged about log8(commits) times before the run ends."""
+"""If there are more than MOST smaller parts, the newest FEWEST are merged. Older parts are included one by one as long as the
+next is not larger than the sum so far. So each row is merged about log8(commits) times before the run ends."""
 AGAIN = "run or import again: the rows are made again from the log, which has every stored answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One manifest; see the module for its fields. `number` 0: no manifest was written yet."""
+    """One manifest, with the fields that the module describes. Its `number` is 0 if no manifest was written yet."""
 
     number: int = 0
     session: int = 0
@@ -39,7 +39,7 @@ class Manifest:
 
     @property
     def final(self) -> Parts | None:
-        """The run's final merged tables; None if they were never merged or something was committed since."""
+        """The run's final merged tables; None if they were never merged or if something was committed later."""
         return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
 
 
@@ -65,7 +65,7 @@ class Manifests:
         self.chain = Chain(files, f"runs/{run_id}/commits", ManifestBody, mend)
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises DamagedRecord."""
+        """Return the newest manifest, which is the current one. Raises DamagedRecord."""
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
@@ -73,13 +73,13 @@ class Manifests:
         return Manifest() if newest is None else Manifest(newest[0], **newest[1])
 
     def missing_folder(self) -> str:
-        """The folder of manifests, if it is missing although the run has parts; else empty."""
+        """Return a message if the folder of manifests is missing although the run has parts; else empty."""
         return "" if self.chain.numbers() or not self.parts.existing() else f"{self.files.where(self.chain.folder)} is gone"
 
     def flaws(self) -> Iterator[str]:
-        """A line for each missing, damaged or misplaced file, with the remedy. Reads all parts.
+        """Yield a line with the remedy for each missing, damaged or misplaced file. Reads all parts.
 
-        Raises DamagedRecord, with the remedy, if the list of the run's files is unknown.
+        Raises DamagedRecord, with the remedy, if the newest manifest is damaged.
         """
         if lost := self.missing_folder():
             yield f"{lost}, and with it which rows the run has; put it back from a copy, or {AGAIN}"
@@ -97,17 +97,18 @@ class Manifests:
             yield f"{where} lacks its newest file, which names the run's tables; {AGAIN}"
 
     def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
-        """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
+        """Apply a change to the newest manifest, even if others write to the chain at the same time. Returns the manifest that is
+        then the newest.
 
-        `newest`: the newest manifest that the caller knows. `changed` maps a manifest to its successor; it is called again if
-        another writer appended first. If it returns its argument, nothing is written. Its exceptions propagate.
+        `newest`: the newest manifest that the caller knows. `changed`: returns the successor of a manifest, or its argument if
+        nothing must be written. It is called again if another writer appended first. Its exceptions propagate.
         """
         while True:
             wanted = changed(newest)
             if wanted is newest:
                 return newest
             wanted = dataclasses.replace(wanted, number=newest.number + 1)
-            # Faster than `asdict`, for a list of hundreds of files.
+            # This is faster than `asdict` if there are hundreds of parts.
             fields = {"session": wanted.session, "added": wanted.added, "parts": list(wanted.parts)}
             body = _BODY.dump_python(fields, mode="json")  # type: ignore[arg-type]
             if self.chain.append(wanted.number, body):
@@ -116,7 +117,7 @@ class Manifests:
 
 
 class Committer:
-    """Commits and merges parts for the session that owns the run. Thread-safe; made by `RunStore.committer`."""
+    """Commits and merges parts for the session that owns the run. It is thread-safe. `RunStore.committer` makes it."""
 
     def __init__(self, manifests: Manifests, tables: Tables, session: int) -> None:
         self.session = session
@@ -127,14 +128,15 @@ class Committer:
         self._newest = manifests.change(manifests.newest(), self._claim)
 
     def _claim(self, newest: Manifest) -> Manifest:
-        """The manifest with this session as owner; the same object if it owns the run already. Raises Superseded."""
+        """Return the manifest with this session as owner; the same object if this session already owns the run. Raises
+        Superseded."""
         if newest.session > self.session:
             run = self._manifests.run_id
             raise Superseded(f"run {run}: another driver took the run over; this one stops, nothing is lost")
         return newest if newest.session == self.session else dataclasses.replace(newest, session=self.session)
 
     def add(self, parts: Sequence[Parts]) -> None:
-        """Commit the parts by one manifest; parts that it already has are not added again. Raises Superseded."""
+        """Commit the parts in one manifest. Parts that are already committed are not added again. Raises Superseded."""
 
         def added(newest: Manifest) -> Manifest:
             mine = self._claim(newest)
@@ -146,11 +148,11 @@ class Committer:
             self._newest = self._manifests.change(self._newest, added)
 
     def is_due(self) -> bool:
-        """Whether `compact` would merge parts. Reads nothing."""
+        """Return whether `compact` would merge parts. Reads no files."""
         return len(parts_to_merge(self._newest.parts)) > 0
 
     def compact(self) -> int:
-        """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
+        """Merge the parts that are due, and return how many were merged. `add` may run at the same time. Raises Superseded."""
         with self._merging:
             if not (group := parts_to_merge(self._newest.parts)):
                 return 0
@@ -160,22 +162,22 @@ class Committer:
             return len(group)
 
     def finish(self, without: pl.DataFrame | None = None) -> None:
-        """Merge all parts into the final tables, and move these to the tables' folders. Parts that others commit meanwhile are
-        merged, too. `without`: kinds and names of units to remove from the run.
+        """Merge all parts into the final tables, and move these to the tables' folders. This includes parts that others commit in
+        the meantime. `without`: kinds and names of units to remove from the run.
 
-        Raises Superseded, StoreError, OSError; the commits stay valid, and calling it again continues.
+        Raises Superseded, StoreError, OSError. The commits then stay valid, and another call continues.
         """
         with self._merging, self._appending:
             self._newest, final = self._manifests.newest(), None
             if without is not None:
                 parts = self._newest.parts
                 self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True, without=without))
-            # Another process may end the run at the same time: repeat until the final parts are the same.
+            # Another process may end the run at the same time, so repeat until the final parts do not change.
             while self._newest.final not in (final, None) or final is None:
                 while (final := self._newest.final) is None:
                     parts = self._newest.parts
                     self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True))
-                # Check parts of tables that are missing in the run's record, since no reader would notice their damage.
+                # Check parts of tables that the run's record lacks, since no reader would notice that they are damaged.
                 for table in final.tables.keys() - self._tables.keys():
                     with self._manifests.parts.open_part(table, final.tables[table]):
                         pass
@@ -183,7 +185,8 @@ class Committer:
                 self._newest = self._manifests.newest()
 
     def _replace(self, merged: Sequence[Parts], by: Parts) -> None:
-        """Replace parts by `by`, which was merged from them, unless another process has merged some of them."""
+        """Replace the parts `merged` by `by`, into which they were merged. Does nothing if another process has merged some of
+        them."""
 
         def replaced(newest: Manifest) -> Manifest:
             mine, names = self._claim(newest), [parts.units.name for parts in merged]
@@ -197,7 +200,7 @@ class Committer:
 
 
 def parts_to_merge(parts: Sequence[Parts]) -> Sequence[Parts]:
-    """The newest parts, which are to be merged now; none if there are few."""
+    """Return the newest parts, which should be merged now; none if there are few."""
     full = [place for place, one in enumerate(parts, 1) if one.final or one.unpacked > FULL_BYTES // 2]
     open_ones = parts[full[-1] if full else 0 :]
     if len(open_ones) <= MOST:

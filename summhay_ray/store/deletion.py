@@ -1,8 +1,8 @@
-"""Deletes stored answers, for a person's right to be forgotten: their texts go, and what they cost stays counted.
+"""Deletes stored answers, for a person's right to be forgotten. Their texts are deleted; their costs still count.
 
-The log comes first: each file with a selected answer is replaced by one of the same size (`answers.delete_answers`). Then the
-tables: an item is removed from a run if it used an answer that the log has only as a deleted one. So the log shows what is left
-to do, and the same command finishes what a kill interrupted.
+The log is changed first: each file with a selected answer is replaced by a file of the same size (`answers.delete_answers`). Then
+the tables are changed: an item is removed from a run if an answer that it used is now only a deleted answer in the log. So the
+log shows what is left to do, and after a kill the same command continues.
 """
 
 import functools
@@ -28,25 +28,25 @@ from summhay_ray.store.records import read_checked
 from summhay_ray.store.runs import Store
 
 Chosen = tuple[Entry, Name, Callable[[AnswerHead, bytes], bool]]
-"""A file of the log, and whether to delete one of its answers, by head and line."""
+"""A file of the log, its name's parts, and a function that returns whether to delete an answer, given its head and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The answers to delete: those that match every given field."""
+    """Selects the answers to delete, which must match every given field."""
 
     run: str = ""
-    """The run that paid for the answer."""
+    """The id of the run that paid for the answer."""
     before: float = math.inf
-    """The run was started before this time (seconds since 1970) when it stored the answer."""
+    """The start of the run that stored the answer must be before this time (seconds since 1970)."""
     text: str = ""
-    """A text in the answer: in its texts, or in anything else that is stored of the provider's reply."""
+    """A text that must be in the answer, or in anything else that is stored of the provider's reply."""
 
     def fits(self, head: AnswerHead, line: bytes, began: float) -> bool:
-        """Whether this is a selected answer, which is not deleted yet. `began`: when the run was started."""
+        """Return whether this answer is selected and not yet deleted. `began`: when the run was started."""
         if began >= self.before or self.run not in ("", head["run"]) or head["key"].startswith(DELETED):
             return False
-        # A line is JSON in ASCII.
+        # The line is JSON in ASCII, so encode the text in the same way.
         return json.dumps(self.text)[1:-1].encode("ascii") in line
 
 
@@ -55,21 +55,21 @@ class Deletion:
     """The deleted answers, or those that would be deleted. Money is in micro-dollars."""
 
     answers: Counter[str] = field(default_factory=Counter)
-    """Run -> number of answers that it had paid for."""
+    """Run -> number of deleted answers that the run had paid for."""
     usd_micros: Counter[str] = field(default_factory=Counter)
-    """Run -> what these answers cost. It stays counted as spent."""
+    """Run -> the cost of these answers, which still counts as spent."""
     again_micros: int = 0
-    """Maximum cost for later runs that ask the same questions, at the same prices."""
+    """Maximum cost if later runs ask the same questions again, at the same prices."""
     items: Counter[str] = field(default_factory=Counter)
     """Run -> number of items that are removed from its tables."""
     warnings: list[str] = field(default_factory=list)
 
 
 def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Deletion:
-    """Delete the selected answers from the log, and the items that used them from the tables of all runs. `kind`: the items' kind
-    of units.
+    """Delete the selected answers from the log, and delete the items that used them from the tables of all runs. `kind`: the kind
+    of the items' units.
 
-    Raises StoreError while a driver is running, OSError. If it is interrupted, calling it again continues.
+    Raises OSError, or StoreError if a driver is running. After an interruption, another call continues.
     """
     files, deletion, last = store.files, Deletion(), session_chain(store.files).latest()
     open_runs = {record.number: record for record in open_sessions(files)}
@@ -91,14 +91,14 @@ def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Dele
         try:
             run = store.run(run_id)
             units = run.units_of(requests, text, kind)
-            # A run that uses another run's items, such as a rejudge, gives its items the same names.
+            # A run that uses another run's items, such as a rejudge, has items with the same names.
             same = {unit for source in sources[run_id] if source in removed for unit in removed[source]["unit"]}
             items = pl.DataFrame({"unit": sorted(same & run.finished(kind).keys())}, schema={"unit": pl.String})
             units = pl.concat([units, items.select(pl.lit(kind).alias("kind"), "unit")]).unique()
             removed[run_id], deletion.items[run_id] = units, units.height
         except StoreError as error:
             deletion.warnings.append(str(error))
-    # Begin with the runs that use other runs: without the items of those, they could not be found.
+    # Begin with runs that use other runs. Their items are found through the items of the other runs, which must still exist.
     for run_id in reversed(removed) if not dry_run else ():
         run, units = store.run(run_id), removed[run_id]
         if units.height or (run.manifest().parts and not run.has_tables()):
@@ -107,7 +107,7 @@ def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Dele
     deletion.warnings += _copies(files, sources, {*deletion.answers, *deletion.items}, selection.text)
     if not dry_run:
         for file in unneeded(files, 0.0, damaged=deletion.warnings):
-            # Records of ended drivers hold no text, and show how the runs ended.
+            # Keep the records of ended drivers, which contain no text and show how the runs ended.
             if file.what != "ended drivers":
                 files.delete(file.name)
         if session_chain(files).latest() > last:
@@ -116,9 +116,9 @@ def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Dele
 
 
 def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -> tuple[list[Chosen], set[str]]:
-    """(The files of the log to replace, the requests whose answers are all deleted then, each by the end of its key.)
+    """Return (the files of the log to replace, the requests that then have no answer, each identified by the end of its key).
 
-    `last`: the last session that may have written them. Counts the answers in `deletion`.
+    `last`: the last session whose files are considered. Counts the answers in `deletion`.
     """
     began = _starts(files) if selection.before < math.inf else {}
     chosen, costs, deleted, live = list[Chosen](), dict[tuple[str, str], int](), set[str](), set[str]()
@@ -137,7 +137,7 @@ def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -
                     deleted.add(request)
                 else:
                     (deleted if head["key"].startswith(DELETED) else live).add(request)
-        # The unfinished last record of a killed process holds text, too.
+        # An unfinished last record of a killed process also contains text.
         if n_found or n_bytes < entry.size:
             chosen.append((entry, name, selected))
     for (run, _), micros in costs.items():
@@ -148,7 +148,7 @@ def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -
 
 
 def _starts(files: Files) -> dict[int, float]:
-    """Session -> when it started its run, by the store's clock."""
+    """Return session -> when it started its run, by the store's clock."""
     began: dict[int, float] = {}
     for run_id in files.folders("runs"):
         for entry in files.entries(f"runs/{run_id}/starts"):
@@ -159,7 +159,7 @@ def _starts(files: Files) -> dict[int, float]:
 
 
 def _close_calls(files: Files, run_ids: Iterable[str], index: LogIndex) -> None:
-    """Record which open calls of the runs are answered, since the log will not show it any more."""
+    """Record which open calls of the runs were answered, since the log will no longer show this."""
     for run_id in sorted(run_ids):
         records = MoneyRecords(files, run_id)
         record = records.newest()
@@ -171,7 +171,7 @@ def _close_calls(files: Files, run_ids: Iterable[str], index: LogIndex) -> None:
 
 
 def _sources(files: Files, run_ids: Iterable[str]) -> dict[str, set[str]]:
-    """Run -> the runs that its record names, from which it was made. The runs are in the order of their creation."""
+    """Return run -> the runs from which it was made, according to its record. The runs are in the order of their creation."""
     created = {
         run_id: next(entry.written for entry in files.entries(f"runs/{run_id}") if entry.name.endswith("/run.json"))
         for run_id in run_ids
@@ -184,18 +184,18 @@ def _sources(files: Files, run_ids: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _copies(files: Files, sources: Mapping[str, Set[str]], concerned: Set[str], text: str) -> Iterator[str]:
-    """A line for each run that was made from one of the runs `concerned`, and for each file outside the log and the tables that
-    holds `text`. These are kept: no run could be read without them."""
+    """Yield a line for each run that was made from one of the runs `concerned`, and for each file outside the log and the tables
+    that contains `text`. These files are kept, since runs could not be read without them."""
     for run_id, named in sources.items():
         for source in sorted(named & concerned):
             where = files.where(f"runs/{run_id}")
-            yield f"run {run_id} was made from {source} and may hold copies of its texts; to be rid of them, delete {where}"
+            yield f"run {run_id} was made from {source} and may contain copies of its texts; delete {where} to remove them"
     forms = (text.encode("utf-8"), json.dumps(text)[1:-1].encode("ascii"))
     n_unfinished = 0
     for entry in files.entries("", deep=True):
         n_unfinished += entry.name.endswith(".part")
         is_source = entry.name.startswith("objects/") or "/audits/" in entry.name
         if text and is_source and any(form in files.read(entry.name, is_large=True) for form in forms):
-            yield f"{files.where(entry.name)} holds the text, too; it is kept, since it was made or read for a run"
+            yield f"{files.where(entry.name)} also contains the text; it is kept, since it was made or read for a run"
     if n_unfinished:
         yield f"{n_unfinished} unfinished files may hold texts; those that are ten minutes old are deleted by this command"

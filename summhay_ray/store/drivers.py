@@ -1,4 +1,4 @@
-"""Driver sessions: every start of a run is a session with its own number.
+"""Driver sessions. Each start of a run is a session with its own number.
 
 The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Next to a record are:
 `<number>.beat`, the heartbeat, written every second while the driver lives, with the driver's report of its work;
@@ -28,23 +28,23 @@ T = TypeVar("T")
 
 FOLDER = "drivers"
 TAKEOVER_S = 90.0
-"""Seconds to wait for the end of an earlier driver of the run. It notices the takeover within seconds, and may then wait for
-calls in flight."""
+"""Seconds to wait until an earlier driver of the run has ended. That driver notices the takeover within seconds, and may then
+wait for its calls in flight."""
 
 WATCH_S = 10.0
-"""A driver on another machine counts as dead when its beat has not changed for this long."""
+"""A driver on another machine counts as dead if its heartbeat has not changed for this many seconds."""
 
 LOOK_S = 0.25
 BEAT_S = 1.0
-"""Interval of a driver's heartbeat."""
+"""Seconds between a driver's heartbeats."""
 
 HEARD_S = 5.0
-"""Seconds that a status query waits for a driver's next beat."""
+"""Seconds for which a status query waits for a driver's next heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Identifies a process. `host` is for people; `machine` and `started` show whether a pid still belongs to the same
+    """Identifies a process. `host` is for messages. `machine` and `started` show whether a pid still belongs to the same
     process."""
 
     host: str
@@ -66,7 +66,7 @@ class SessionRecord(Process):
 
     @property
     def where(self) -> str:
-        """Where the driver runs, for a message: `on HOST, pid N`."""
+        """The place where the driver runs, for messages: `on HOST, pid N`."""
         return f"on {self.host}, pid {self.pid}"
 
 
@@ -85,7 +85,7 @@ class _Beat(TypedDict):
 
 
 class DriverSession:
-    """The session of this process's driver; made by `begin_session`."""
+    """The session of the driver in this process. `begin_session` makes it."""
 
     def __init__(self, files: Files, record: SessionRecord) -> None:
         self._files = files
@@ -93,23 +93,23 @@ class DriverSession:
         self._last_read = record.number
         self.record = record
         self.number = record.number
-        """Higher than the number of every earlier session."""
+        """The session's number, which is higher than that of every earlier session."""
         self.took_over = ""
-        """The driver from which this one took over the run, as `on HOST, pid N`; empty if there was none."""
+        """The driver from which this driver took over the run, as `on HOST, pid N`; empty if there was none."""
         self.told: Mapping[str, Any] = {}
-        """The report of the driver's work that each heartbeat carries."""
+        """The report about the driver's work that each heartbeat contains."""
 
     def beat(self) -> None:
-        """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
+        """Write a heartbeat. Call this every `BEAT_S` seconds. Ignores errors, since a missed heartbeat must not end a run."""
         self._n_beats += 1
         content = {"driver": self.record.driver, "beat": self._n_beats, "told": self.told}
         with contextlib.suppress(StoreError, OSError):
             self._files.put(_name(self.number, "beat"), json.dumps(content).encode("ascii"))
 
     def superseded(self) -> str | None:
-        """The later driver that has taken over the run, or the one that recorded this driver as dead; else None.
+        """Return the driver that has taken over the run or has recorded this driver as dead; None if there is none.
 
-        The driver is described as `on HOST, pid N`. Costs two reads.
+        The result is `on HOST, pid N`. This reads two files.
         """
         while (later := read_session(self._files, self._last_read + 1)) is not None:
             if later.run == self.record.run and how_ended(self._files, later.number) != "refused":
@@ -119,7 +119,7 @@ class DriverSession:
         return end.get("by", "another driver") if end and end["how"] == "dead" else None
 
     def asked_to_stop(self) -> bool:
-        """Whether a process has asked this driver to stop. Costs one existence check."""
+        """Return whether a process has asked this driver to stop. This checks whether one file exists."""
         return self._files.exists(_name(self.number, "stop"))
 
     def end(self, how: str) -> None:
@@ -130,14 +130,14 @@ class DriverSession:
 def begin_session(
     files: Files, run_id: str, paying: bool, wait_s: float = TAKEOVER_S, here: Process | None = None
 ) -> DriverSession:
-    """Begin a session with the next number. Waits up to `wait_s` seconds for an earlier driver of the same run to end.
+    """Begin a session with the next number. Waits up to `wait_s` seconds until earlier drivers of the same run have ended.
 
-    Raises StoreError, and ends the new session, if another run with paid calls is running in the store, if the earlier driver
-    does not end, or if a later driver of the same run has begun meanwhile.
+    Raises StoreError, and ends the new session, if another run with paid calls is running in the store, if an earlier driver does
+    not end, or if a later driver of the same run begins in the meantime.
     """
     here = here or this_process()
     chain, taken = session_chain(files), False
-    # Another driver may have taken the number first.
+    # Try the next number if another driver took this one first.
     while not taken:
         number, driver = chain.latest() + 1, uuid.uuid4().hex
         record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
@@ -153,7 +153,7 @@ def begin_session(
 
 
 def open_sessions(files: Files) -> Iterator[SessionRecord]:
-    """The sessions without a recorded end; their drivers may be dead."""
+    """Yield the sessions without a recorded end. Their drivers may be dead."""
     numbers = session_chain(files).numbers()
     ended = {*files.names(FOLDER, ".end.json")}
     records = (read_session(files, number) for number in numbers if _name(number, "end.json") not in ended)
@@ -161,7 +161,7 @@ def open_sessions(files: Files) -> Iterator[SessionRecord]:
 
 
 def read_session(files: Files, number: int) -> SessionRecord | None:
-    """The record of a session, or None if there is no session of that number. Raises DamagedRecord."""
+    """Return the record of a session, or None if there is no session with that number. Raises DamagedRecord."""
     chain = session_chain(files)
     record = chain.read(number)
     if record is not None and record.number != number:
@@ -170,7 +170,7 @@ def read_session(files: Files, number: int) -> SessionRecord | None:
 
 
 def lost_sessions(files: Files) -> list[str]:
-    """A line for each damaged session record. Lists the folder; records of ended sessions may have been deleted by cleaning."""
+    """Return a line for each damaged session record. Records of ended sessions may be missing, since cleaning deletes them."""
     lines = []
     for number in session_chain(files).numbers():
         try:
@@ -181,19 +181,19 @@ def lost_sessions(files: Files) -> list[str]:
 
 
 def has_ended(files: Files, number: int) -> bool:
-    """Whether the session's end is recorded, by its driver or by a process that found the driver dead."""
+    """Return whether the session's end was recorded, by its driver or by a process that found the driver dead."""
     return files.exists(_name(number, "end.json"))
 
 
 def how_ended(files: Files, number: int) -> str | None:
-    """The end of a session: done, stopped, superseded, refused or dead. None if no end is recorded."""
+    """Return how a session ended: done, stopped, superseded, refused or dead; None if no end was recorded."""
     end = _end(files, number)
     return None if end is None else end["how"]
 
 
 def live_sessions(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
-    """The sessions among `numbers` whose drivers are alive: by the pid on this machine, elsewhere by a new beat within
-    `patience_s` seconds. All are watched at the same time."""
+    """Return the sessions among `numbers` whose drivers are alive. For a driver on this machine, the pid is checked. For drivers
+    on other machines, this waits up to `patience_s` seconds for new heartbeats."""
     records = (read_session(files, number) for number in numbers)
     watches = [_Watch(files, record, this_process()) for record in records if record is not None]
     until, alive = time.monotonic() + patience_s, set[int]()
@@ -207,14 +207,14 @@ def live_sessions(files: Files, numbers: Iterable[int], patience_s: float = HEAR
 
 
 def running_drivers(files: Files, run_id: str, patience_s: float = HEARD_S) -> list[str]:
-    """The run's drivers that are alive, each as `on HOST, pid N`. `patience_s`: how long to wait for a sign of life of one on
-    another machine."""
+    """Return the run's drivers that are alive, each as `on HOST, pid N`. `patience_s`: seconds to wait for a heartbeat of a
+    driver on another machine."""
     ours = {record.number: record for record in open_sessions(files) if record.run == run_id}
     return [ours[number].where for number in sorted(live_sessions(files, ours, patience_s))]
 
 
 def driver_report(files: Files, number: int, kind: type[T]) -> T | None:
-    """The report in the driver's latest heartbeat; None if it is missing or does not fit the schema `kind`."""
+    """Return the report in the driver's latest heartbeat; None if it is missing or does not fit the schema `kind`."""
     beat = read_checked(_read_beat(files, number), _Beat, hashed=False)
     return None if beat is None else as_record(kind, json.dumps(beat["told"]).encode("ascii"))
 
@@ -225,14 +225,14 @@ def ask_to_stop(files: Files, number: int) -> None:
 
 
 def record_death(files: Files, number: int, by: str = "another driver") -> None:
-    """Record that a session's driver is dead. An end that the driver recorded itself is kept."""
+    """Record that a session's driver is dead, unless an end was already recorded."""
     files.create(_name(number, "end.json"), json.dumps({"how": "dead", "by": by}, sort_keys=True).encode("ascii"))
 
 
 def this_process() -> Process:
-    """A description of this process by which other processes can find it."""
+    """Return a description of this process, by which other processes can find it."""
     pid, host = os.getpid(), socket.gethostname()
-    # A pid is unique only within a boot and a pid namespace. Some systems hide these.
+    # A pid is unique only within one boot and one pid namespace, so add their ids. Some systems hide them.
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         machine = f"{host} {boot} {os.readlink('/proc/self/ns/pid')}"
@@ -242,7 +242,7 @@ def this_process() -> Process:
 
 
 def _await_earlier_drivers(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
-    """Wait until no earlier driver owns the run; raise StoreError if another run with paid calls is running in the store."""
+    """Wait until no earlier driver owns the run. Raises StoreError if another run with paid calls is running in the store."""
     mine = session.record
     others = [record for record in open_sessions(files) if record.number < mine.number]
     watches = [_Watch(files, other, here) for other in others if other.run == mine.run or (other.paying and mine.paying)]
@@ -266,7 +266,7 @@ def _await_earlier_drivers(files: Files, session: DriverSession, here: Process, 
         if time.monotonic() > until:
             slow = watches[0].record
             raise StoreUnavailable(
-                f"run {mine.run}: its earlier driver ({slow.where}) does not make way; end that process, then run again"
+                f"run {mine.run}: the previous driver ({slow.where}) is still running; end that process, then run again"
             )
         later = session.superseded()
         if later is not None:
@@ -278,7 +278,7 @@ def _await_earlier_drivers(files: Files, session: DriverSession, here: Process, 
 
 
 class _Watch:
-    """Watches whether an earlier driver is alive: by its pid on its own machine, by its beat elsewhere."""
+    """Checks whether an earlier driver is alive: by its pid if it is on this machine, else by its heartbeat."""
 
     def __init__(self, files: Files, record: SessionRecord, here: Process) -> None:
         self.record = record
@@ -289,7 +289,7 @@ class _Watch:
         self._since = time.monotonic()
 
     def look(self) -> str:
-        """The driver's state now: `ended`, `dead`, `alive` or `unknown`."""
+        """Return the driver's current state: `ended`, `dead`, `alive` or `unknown`."""
         if has_ended(self._files, self.record.number):
             return "ended"
         if self._same_machine:
@@ -303,7 +303,7 @@ class _Watch:
 
 
 def _read_beat(files: Files, number: int) -> bytes:
-    """The session's latest heartbeat; empty if there is none."""
+    """Return the session's latest heartbeat; empty if there is none."""
     try:
         return files.read(_name(number, "beat"))
     except FileNotFoundError:
@@ -311,13 +311,13 @@ def _read_beat(files: Files, number: int) -> bytes:
 
 
 def session_chain(files: Files) -> Chain[SessionRecord]:
-    """The chain of session records."""
-    # Without its record, a session's number would be used again.
+    """Return the chain of session records."""
+    # Do not tell people to delete a damaged record: the session's number would be used again.
     return Chain(files, FOLDER, SessionRecord, mend="put it back from a copy")
 
 
 def _end(files: Files, number: int) -> _End | None:
-    """The end of a session; None if it has not ended. A damaged end record counts as an end."""
+    """Return the end of a session; None if it has not ended. A damaged record also counts as an end."""
     try:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:
@@ -330,7 +330,7 @@ def _name(number: int, suffix: str) -> str:
 
 
 def _started(pid: int) -> str:
-    """When the process started, in ticks since boot; empty if there is no such process or it is a zombie."""
+    """Return when the process started, in ticks since boot; empty if there is no such process or if it is a zombie."""
     try:
         fields: Sequence[str] = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -1,10 +1,10 @@
-"""The files of a store, in a folder on this machine or in a bucket. Other packages never see paths.
+"""The files of a store, in a folder on this machine or in a bucket. Other packages do not use paths.
 
-Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
-response log in a folder is appended to instead (`summhay_ray.store.log`); each of its records carries its length and a
-checksum. `put` replaces a file as a whole, such as a heartbeat.
+Data is written by `create`, which writes a whole file or nothing, and never overwrites. So readers never see half a file. In a
+folder, the response log is appended to instead (`summhay_ray.store.log`); each of its records has its length and a checksum.
+`put` replaces a whole file, such as a heartbeat.
 
-A store may come from somebody else, so nothing outside its folder is used: it holds only files and folders with plain names
+A store may come from somebody else, so nothing outside its folder is used. It contains only files and folders with plain names
 (`is_plain`). A link, pipe or device counts as damage (`LocalFiles.path`): it is never read, written, listed or followed.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from summhay_ray.store.s3 import S3Files
 
 Files: TypeAlias = "LocalFiles | S3Files"
-"""A store's files; `LocalFiles` describes the methods."""
+"""A store's files. `LocalFiles` documents the methods."""
 
 _MB = 2**20
 
@@ -34,25 +34,25 @@ _MB = 2**20
 class LocalFiles:
     """A store in a local folder. `S3Files` has the same methods.
 
-    Names are relative: plain names separated by `/`. Methods raise DamagedRecord for any other name and for paths that `path`
-    refuses; listings leave such names out. Methods raise StoreError or OSError if the store cannot be reached.
+    File names are relative to the store: plain names separated by `/`. For any other name, and for paths that `path` refuses,
+    methods raise DamagedRecord, and listings leave them out. Methods raise StoreError or OSError if the store cannot be reached.
 
-    A listing shows every earlier write, as on disks, S3, Google, Azure and MinIO. A listing that lags behind shows an earlier
-    state; nothing is overwritten then, since `create` fails.
+    Listings are consistent on disks, S3, Google, Azure and MinIO: they contain every earlier write. If a service's listings lag
+    behind, readers see an earlier state, but nothing is overwritten, since `create` fails.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.uri = str(root)
-        """The URI by which `open_files` opens the same store, also on another machine."""
+        """The URI with which `open_files` opens the same store, even on another machine."""
         self.folder: Path | None = root
-        """The folder, if files can be appended to; None for a bucket."""
+        """The folder; None for a bucket, whose files cannot be appended to."""
 
     def path(self, name: str) -> Path:
-        """The path of a file or folder, which need not exist.
+        """Return the path of a file or folder, which need not exist.
 
-        The store's own folder may be a link, since a person named it. Raises DamagedRecord for an invalid name, and if the path
-        or a folder above it in the store is something else than a file or folder, such as a link.
+        The store's own folder may be a link, since the user named it. Raises DamagedRecord for an invalid name, and if the path
+        or a folder above it in the store is neither a file nor a folder, for example a link.
         """
         path = str(self.root)
         check_path(name, path)
@@ -65,12 +65,12 @@ class LocalFiles:
         return self.root / name
 
     def where(self, name: str) -> str:
-        """The full path or S3 URI of `name`, for messages."""
+        """Return the full path or S3 URI of `name`, for messages."""
         return str(self.root / name)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write `content` under `name`, durably and whole, unless the name is taken. Return whether the file now holds `content`.
-        It may also have been written by an earlier try whose reply was lost."""
+        """Write `content` to a new file, durably and as a whole. Returns whether the file now contains `content`: an earlier
+        attempt, whose reply was lost, may also have written it. An existing file is never changed."""
         target = self.path(name)
         make_folder(target.parent)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
@@ -90,16 +90,16 @@ class LocalFiles:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
-        # Sync the folder even if the name was taken: an earlier try may have ended before doing so.
+        # Sync the folder even if the file exists: an earlier attempt may have ended before it did so.
         sync_folder(target.parent)
         return True
 
     def read(self, name: str, offset: int = 0, length: int | None = None, *, is_large: bool = False) -> bytes:
-        """Read a file, or `length` bytes (at least 1) of it, starting at `offset`; fewer at the end of the file.
+        """Read a file, or `length` bytes (at least 1) from `offset` on. Returns fewer bytes at the end of the file.
 
-        Raises FileNotFoundError; DamagedRecord for a local file with too much to read at once. `is_large`: the file holds the
-        content of the user's files as JSON in ASCII, which may be three times as large, so its limit is higher than theirs. Any
-        other file has a limit far above its usual size.
+        Raises FileNotFoundError, or DamagedRecord if a local file has too many bytes to read. `is_large`: the file has the
+        content of the user's files as JSON in ASCII. That may be three times as large as these files, so the limit is higher than
+        theirs. The limit of any other file is far above its usual size.
         """
         path, most_mb = self.path(name), max_mb() * 4 if is_large else max(64.0, max_mb() / 4)
         with open_unfollowed(path) as stream:
@@ -112,16 +112,17 @@ class LocalFiles:
             return stream.read(size)
 
     def put(self, name: str, content: bytes) -> None:
-        """Write the whole file, replacing any other. It is not synced: after a power failure the old content may be back."""
+        """Write a whole file, and replace an existing one. The file is not synced: after a power failure, it may have its old
+        content."""
         with self.writing(name) as new:
             new.path.write_bytes(content)
 
     @contextlib.contextmanager
     def writing(self, name: str, durable: bool = False) -> Iterator[NewFile]:
-        """Give a local file to write to; when the block ends, its content replaces the file `name`.
+        """Return a context with a new local file. When the context ends, the new file replaces the file `name`.
 
-        Readers see either the old content or the new. Nothing is written if the block raises. The block may change the name, in
-        the same folder. `durable`: wait until the file is on disk.
+        Readers see either the old or the new content. If the block raises, nothing is replaced. The block may change the file's
+        name in its folder. `durable`: wait until the file is on disk.
         """
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +140,7 @@ class LocalFiles:
             part.unlink(missing_ok=True)
 
     def move(self, name: str, to: str) -> None:
-        """Move a file, if it is still there. Readers find it under either name at any time, or both."""
+        """Move a file, if it still exists. At any time, readers find it under the old or the new name, or both."""
         target = self.path(to)
         make_folder(target.parent)
         with contextlib.suppress(FileNotFoundError):
@@ -147,23 +148,24 @@ class LocalFiles:
             sync_folder(target.parent)
 
     def exists(self, name: str) -> bool:
-        """Whether `name` exists. Also True for a local entry that cannot be read, such as a link."""
+        """Return whether `name` exists. Also returns True for an entry that cannot be read, such as a link."""
         check_path(name, self.uri)
         self.path(name.rpartition("/")[0])
         return os.path.lexists(self.root / name)
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Base names of the folders directly in `folder`, sorted; none if it does not exist."""
+        """Yield the base names of the folders directly in `folder`, sorted; none if it does not exist."""
         yield from sorted(name.rpartition("/")[2] for name, found in self._scan(folder) if stat.S_ISDIR(found.st_mode))
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """Names of the files directly in `folder`, sorted; none if it does not exist."""
+        """Yield the names of the files directly in `folder`, sorted; none if it does not exist."""
         for name in sorted(entry.name for entry in self.entries(folder)):
             if name.endswith(suffix) and not name.rpartition("/")[2].startswith("."):
                 yield name
 
     def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
-        """The files directly in `folder`, including unfinished ones (`.NAME.part`). `deep`: also those in folders below it."""
+        """Yield the files directly in `folder`, including unfinished files (`.NAME.part`). `deep`: also the files in folders
+        below it."""
         folders = [folder]
         while folders:
             for name, state in self._scan(folders.pop()):
@@ -173,8 +175,8 @@ class LocalFiles:
                     folders.append(name)
 
     def _scan(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-        """The files and folders directly in `folder`: names and states. Hidden entries other than files are ignored: other
-        programs may create them.
+        """Yield the names and states of the files and folders directly in `folder`. Ignores hidden entries that are not files,
+        since other programs may create them.
 
         Raises DamagedRecord for anything else.
         """
@@ -184,7 +186,7 @@ class LocalFiles:
         except (FileNotFoundError, NotADirectoryError):
             return
         for entry in entries:
-            # A file may vanish meanwhile: another process cleans the store, or the file was unfinished.
+            # A file may disappear in the meantime, because it was unfinished or because another process cleans the store.
             with contextlib.suppress(FileNotFoundError):
                 state = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(state.st_mode) or not entry.name.startswith("."):
@@ -192,13 +194,13 @@ class LocalFiles:
                     yield f"{folder}/{entry.name}" if folder else entry.name, state
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is still there."""
+        """Delete a file, if it still exists."""
         self.path(name).unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Check, within seconds, that the store can be reached, read and written, and that `create` never overwrites.
+        """Check within seconds that the store can be reached, read and written, and that `create` never overwrites.
 
-        Creates the folder and leaves nothing in it. Raises StoreError with one line: the fault, and how to mend it.
+        Creates the folder, and leaves nothing in it. Raises StoreError with one line: what is wrong, and how to fix it.
         """
         probe = f".summhay-check-{uuid.uuid4().hex[:12]}"
         try:
@@ -220,7 +222,7 @@ def _check_kind(path: str, mode: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder and its missing parents, durably."""
+    """Create the folder and its missing parents durably."""
     new = list(itertools.takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
     folder.mkdir(parents=True, exist_ok=True)
     for made in new:
@@ -239,7 +241,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_files(uri: str) -> Files:
-    """The files of a store URI: a folder's path, or `s3://bucket/prefix`. Makes no connection.
+    """Return the files of the store at a URI: a folder's path, or `s3://bucket/prefix`. Makes no connection.
 
     Raises StoreError for any other URI.
     """
@@ -247,7 +249,7 @@ def open_files(uri: str) -> Files:
         from summhay_ray.store.s3 import S3Files
 
         return S3Files(parse_place(uri))
-    # With a single slash, a folder named s3: would be created instead of using a bucket.
+    # Refuse s3:/BUCKET, for which a folder named `s3:` would be created.
     if ("://" in uri and not uri.startswith("file://")) or uri.lower().startswith("s3:"):
         scheme = uri.partition(":")[0]
         raise StoreError(f"store {scheme}:...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX")
@@ -259,7 +261,7 @@ def open_files(uri: str) -> Files:
 
 
 def _problem_of(store: str, error: OSError) -> StoreError:
-    """The error to raise for a folder that cannot be a store."""
+    """Return the error to raise for a folder that cannot be a store."""
     why = error.strerror or type(error).__name__
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return StoreUnavailable(

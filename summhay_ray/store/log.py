@@ -1,11 +1,11 @@
-"""The index and the writer of the answers log, in a folder or in a bucket.
+"""The index and the writer of the answers log, for folders and buckets.
 
-Both are read in the same way: list the log's files, and read the new bytes of each. If a service's listing lags behind (those of
-S3, Google, Azure and MinIO do not), a question may be asked again.
+Folders and buckets are read in the same way: list the log's files, and read the new bytes of each file. If a service's listing
+lags behind, a question may be asked twice. The listings of S3, Google, Azure and MinIO do not lag.
 
-There is one durable write at a time: in a folder an append and fsync, in a bucket a create-only segment. Records that arrive
-meanwhile are written together by the next one (`llm.batching.Batched`). Every 64 segments are merged, so that a reader need
-not read them one by one.
+There is one durable write at a time. In a folder, it is an append and fsync; in a bucket, it creates a segment. Records that
+arrive in the meantime are written together by the next write (`loops.Batched`). Every 64 segments are merged, so that readers
+need not read them one by one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ record."""
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The new records of one file: their heads, in the bytes from `start` to `end`, and the places of their answers."""
+    """The new records of one file, in the bytes from `start` to `end`: their heads, and the locations of their answers."""
 
     name: str
     start: int
@@ -66,36 +66,36 @@ Fetched = tuple[News, ...]
 
 @dataclass
 class LogIndex:
-    """The location of each key's answer, and the cost of each run's answers. `refresh` reads new records.
+    """An index of the log: the location of each key's answer, and the cost of each run's answers. `refresh` reads new records.
 
-    Reading takes time, so `refresh` can be done in two steps: `fetch` reads and changes nothing, and may run in another thread;
-    `take` adds the result to the index.
+    Reading takes time, so there are also two separate steps. `fetch` reads without changing the index, so it may run in another
+    thread. `take` adds the result to the index.
     """
 
     files: Files
     answers: Places = field(default_factory=Places)
-    """Key -> location of its answer. An answer may be added here before the log is read."""
+    """Key -> location of its answer. The writer of an answer may add it here before the log is read."""
     damaged: int = 0
     """Number of damaged records."""
     _further: dict[str, list[Location]] = field(default_factory=dict)
-    """Key -> the locations of its other answers, in case the first one is damaged."""
+    """Key -> the locations of its further answers, in case the first one is damaged."""
     _totals: dict[str, dict[Purpose, AnswerTotals]] = field(default_factory=dict)
     _excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
     _read_to: dict[str, int] = field(default_factory=dict)
     _begun: set[tuple[str, int]] = field(default_factory=set)
-    """The merged objects with a segment that was read before the object existed."""
+    """The merged objects that have a segment which was read before the object existed."""
 
     def refresh(self) -> None:
-        """Read the records written since the last refresh. Raises StoreError or OSError."""
+        """Read the records that were written since the last refresh. Raises StoreError or OSError."""
         self.take(self.fetch(with_keys=False))
 
     def fetch(self, with_keys: bool = True) -> Fetched:
         """Read the new records without changing the index. Raises StoreError or OSError.
 
-        `with_keys`: whether the result has the keys and costs of the answers, too, not just their places.
+        `with_keys`: whether the result has the keys and costs of the answers in addition to their locations.
         """
         named = [(entry, name) for entry in self.files.entries(FOLDER) if (name := Name.of(entry.name)) is not None]
-        # Merged segments are read from the merged object, unless some were read before it existed.
+        # Read a merged object instead of its segments, unless one of them was read before the object existed.
         merged = {name.merge for _, name in named if name.suffix == "merged"} - self._begun
         new = [
             (entry, name.index_size)
@@ -134,22 +134,22 @@ class LogIndex:
             yield News(name, begin, end, heads if with_keys else {**heads, "answers": {}}, places)
 
     def totals(self, run: str) -> dict[Purpose, AnswerTotals]:
-        """Purpose -> the totals of the run's answers."""
+        """Return purpose -> the totals of the run's answers."""
         return self._totals.get(run, {})
 
     def excesses(self, run: str) -> Mapping[str, Excess]:
-        """Key -> the excess usage, for the run's answers whose claimed usage exceeds their reservation."""
+        """Return key -> the excess, for the run's answers whose reported usage exceeds their reservation."""
         return self._excesses.get(run, {})
 
     def answered(self, run: str, keys: Iterable[str]) -> set[str]:
-        """Which of the keys have an answer that this run paid for. Reads the answers. Raises StoreError or OSError."""
+        """Return the keys that have an answer for which this run paid. Reads the answers. Raises StoreError or OSError."""
         known = [key for key in keys if key in self.answers]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             records = pool.map(self.read, known)
             return {key for key, record in zip(known, records, strict=True) if record is not None and record["run"] == run}
 
     def read(self, key: str) -> dict[str, Any] | None:
-        """The answer record of a key, or None if it has no answer. Damaged records are skipped."""
+        """Return the answer record of a key, or None if it has no answer. Skips damaged records."""
         while (location := self.answers.get(key)) is not None:
             try:
                 return read_at(self.files, location, key)
@@ -158,7 +158,7 @@ class LogIndex:
         return None
 
     def drop(self, key: str, location: Location) -> None:
-        """Note that the key's answer at the location is unusable. Its next one is used, if there is one."""
+        """Mark the key's answer at this location as unusable. The key's next answer is used instead, if there is one."""
         if self.answers.get(key) == location:
             self.damaged += 1
             further = self._further.get(key)
@@ -169,13 +169,13 @@ class LogIndex:
 
 
 def damaged_records(files: Files) -> dict[str, list[int]]:
-    """File of the log -> the byte offsets of its damaged records. Reads everything, one object at a time."""
+    """Return file of the log -> the byte offsets of its damaged records. Reads the whole log, one object at a time."""
     found: dict[str, list[int]] = {}
     for entry in files.entries(FOLDER):
         if (name := Name.of(entry.name)) is None:
             continue
         if name.index_size:
-            # Compare an index with all records of its object.
+            # Compare the index of a merged object with all of its records.
             places = damaged_places(entry.name, files.read(entry.name, is_large=True))
         else:
             stretches = _stretches(files, entry.name, 0, entry.size)
@@ -185,7 +185,7 @@ def damaged_records(files: Files) -> dict[str, list[int]]:
 
 
 def log_pieces(files: Files, entry: Entry, name: Name) -> Iterator[tuple[bytes, bytes]]:
-    """(First line, rest) of a merged object; of another file, empty bytes and its whole lines, a few MB at a time."""
+    """Yield (first line, rest) of a merged object. For another file, yield (empty bytes, complete lines), a few MB at a time."""
     if name.index_size:
         content = files.read(entry.name, is_large=True)
         yield content[: name.index_size], content[name.index_size :]
@@ -195,10 +195,10 @@ def log_pieces(files: Files, entry: Entry, name: Name) -> Iterator[tuple[bytes, 
 
 
 def _stretches(files: Files, name: str, start: int, size: int) -> Iterator[tuple[int, int, bytes]]:
-    """The whole lines of a file from `start` on, in stretches of a few MB: (begin, end, content) of each.
+    """Yield the complete lines of a file from `start` on, in sections of a few MB: (begin, end, content) of each.
 
-    An unfinished last line is left out. If there is no line break for `LONGEST_BYTES`, an empty line represents the rest of the
-    file.
+    An unfinished last line is left out. If there is no line break within `LONGEST_BYTES`, the rest of the file is returned as an
+    empty line.
     """
     while start < size:
         content = files.read(name, start, min(PIECE_BYTES, size - start))
@@ -216,13 +216,13 @@ def _stretches(files: Files, name: str, start: int, size: int) -> Iterator[tuple
 
 
 class LogWriter:
-    """Appends to the log for one worker, under a name that no other writer has. `session`: the number of the driver's session."""
+    """Appends to the log for one worker, to files that no other writer uses. `session`: the number of the driver's session."""
 
     def __init__(self, files: Files, session: int) -> None:
         self._files = files
         self.writer = f"{session:08d}-{uuid.uuid4().hex[:12]}"
         self._n = 0
-        """Number of files or segments begun."""
+        """Number of files or segments that were begun."""
         self._name = ""
         self._descriptor: int | None = None
         self._offset = 0
@@ -230,9 +230,9 @@ class LogWriter:
         self._merging: threading.Thread | None = None
 
     def append(self, records: Sequence[Mapping[str, Any] | bytes]) -> list[Location]:
-        """Write records (or their lines) durably and return their locations. One caller at a time.
+        """Write records (or their lines) durably, and return their locations. Only one caller at a time is allowed.
 
-        Raises OSError (disk full, ...) or StoreError; then none of the records counts.
+        Raises OSError (such as a full disk) or StoreError. None of the records then counts as written.
         """
         lines = [record if isinstance(record, bytes) else encode(record) for record in records]
         content = b"".join(lines)
@@ -247,7 +247,7 @@ class LogWriter:
         return locations
 
     def close(self) -> None:
-        """Close the file; in a bucket, merge the last segments."""
+        """Close the file. In a bucket, merge the last segments."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -275,10 +275,10 @@ class LogWriter:
             os.fdatasync(descriptor)
             whole = True
         except OSError as error:
-            # The error of a full disk does not say which disk it is.
+            # For a full disk, the original error does not contain the path.
             raise OSError(error.errno, error.strerror, str((files.root / FOLDER).resolve())) from error
         finally:
-            # A record after an incomplete one could not be read, so the next append begins a new file.
+            # Records after an incomplete one would be unreadable, so the next append begins a new file.
             if not whole:
                 with contextlib.suppress(OSError):
                     os.ftruncate(descriptor, start)
@@ -290,12 +290,11 @@ class LogWriter:
         """Write the next segment, and return the offset, 0."""
         self._name = f"{FOLDER}/{self.writer}.{self._n:08d}.jsonl"
         try:
-            # No other writer uses this name, so the write cannot fail because it is taken.
+            # No other writer uses this name, so the file cannot exist.
             if not self._files.create(self._name, content):
                 raise StoreError(f"{self._files.where(self._name)} was written by another process; run again")
         except (StoreError, OSError):
-            # The segment may have been written nevertheless, so do not use its name again, and leave the segments before it
-            # unmerged.
+            # The segment may have been written anyway. So do not use its name again, and do not merge the segments before it.
             self._n, self._unmerged = (self._n // TOGETHER + 1) * TOGETHER, []
             raise
         self._unmerged.append(content)
@@ -310,7 +309,7 @@ class LogWriter:
         number, contents, self._unmerged = (self._n - 1) // TOGETHER, self._unmerged, []
 
         def merge() -> None:
-            # Merging only saves reads.
+            # Merging only makes later reads faster.
             with contextlib.suppress(StoreError, OSError):
                 self._files.create(*merge_segments(self.writer, number, contents))
 

@@ -1,10 +1,10 @@
-"""The money records of a run: the maximum that its ledger may have spent, durable before a call is sent.
+"""The money records of a run. They bound what its ledger may have spent, and are durable before a call is sent.
 
-`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "calls",
-"ceiling"}, in micro-dollars: `calls` by key, `charged` by stage and model, the others by scope. `calls` lists the calls whose
-outcome is open. Between a record and the next one, a ledger grants further calls whose worst cases together fit under the
-`ceiling`. The first record of a session repeats the one before. This takes over the chain: an earlier session can append no
-further record.
+`runs/RUN/money/00000001.json`, ... form a chain of records: {"run", "session", "ended", "spent", "charged", "uncertain", "calls",
+"ceiling"}. Amounts are in micro-dollars: `calls` by key, `charged` by stage and model, the others by scope. `calls` lists the
+calls whose outcome is open. Until the next record, a ledger may grant further calls as long as all worst cases fit under the
+`ceiling`. The first record of a session repeats the record before it. This takes over the chain, so that an earlier session can
+append no further record.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from summhay_ray.store.names import Superseded
 from summhay_ray.store.records import Chain, Name, Total
 
 Scope = tuple[str, str]
-"""The subject of an amount: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
+"""What an amount belongs to: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
 
 RUN: Scope = ("", "")
 Amounts = Mapping[Scope, int]
@@ -35,18 +35,18 @@ OpenCalls = Mapping[str, tuple[Purpose, int]]
 """Key of a call whose outcome is open -> its purpose, and its worst case in micro-dollars."""
 
 _MEND = (
-    "put it back from a copy; or delete it, and the run goes on from the record before it: what was spent since, and is in no "
-    "answer, is then not counted"
+    "put it back from a copy; or delete it, and the run continues from the record before it: money that was spent since then "
+    "without an answer is then not counted"
 )
 
 
 def scopes(purpose: Purpose) -> tuple[Scope, Scope, Scope]:
-    """The scopes that money for this purpose counts towards: the run, the stage and the model."""
+    """Return the scopes to which money for this purpose counts: the run, the stage and the model."""
     return RUN, ("stage", purpose[0]), ("model", purpose[1])
 
 
 def total_of(calls: OpenCalls) -> Counter[Scope]:
-    """Scope -> the sum of the worst cases of these calls."""
+    """Return scope -> the sum of the worst cases of these calls."""
     total: Counter[Scope] = Counter()
     for purpose, micros in calls.values():
         for scope in scopes(purpose):
@@ -56,25 +56,26 @@ def total_of(calls: OpenCalls) -> Counter[Scope]:
 
 @dataclass(frozen=True)
 class MoneyRecord:
-    """The durable state of a run's money; see the module."""
+    """The durable state of a run's money. The module describes the fields."""
 
     session: int = 0
     ended: bool = True
-    """True if the session had ended: nothing was sent after this record."""
+    """True if the session had ended, so that no call was sent after this record."""
     spent: Amounts = field(default_factory=dict)
     charged: Mapping[Purpose, int] = field(default_factory=dict)
     """The part of `spent` that was charged for calls without an answer, by purpose."""
     uncertain: Amounts = field(default_factory=dict)
     """Maximum cost of calls whose outcome will never be known."""
     calls: OpenCalls = field(default_factory=dict)
-    """The calls whose outcome is open: those in flight, and those that earlier sessions left. An answer in the log closes one."""
+    """The calls whose outcome is open: calls in flight, and open calls of earlier sessions. A call's answer in the log closes
+    it."""
     ceiling: Amounts = field(default_factory=dict)
-    """Upper bound of the run's whole money before the next record: spent, uncertain, `calls`, and calls granted after it."""
+    """Upper bound of all money of the run until the next record: spent, uncertain, `calls`, and calls that are granted later."""
 
 
 @dataclass(frozen=True)
 class Money:
-    """A run's money by scope, in micro-dollars, from its newest record and the answers in the log."""
+    """A run's money by scope, in micro-dollars, computed from the newest record and the answers in the log."""
 
     spent: Counter[Scope]
     """The price of the run's answers, plus the charges for calls without an answer."""
@@ -85,16 +86,16 @@ class Money:
     calls: OpenCalls = field(default_factory=dict)
     """The calls of earlier sessions that have no answer of this run yet."""
     missing: int = 0
-    """The amount recorded as spent that the log does not account for."""
+    """The part of the recorded spending that the log does not contain."""
     session: int = 0
-    """The session without a final record, because its driver is running or was killed; 0 if there is none."""
+    """The session if it has no final record, because its driver is running or was killed; else 0."""
     reserved: Counter[Scope] = field(default_factory=Counter)
-    """Maximum cost of the batches that are not booked yet: their outcome will be known."""
+    """Maximum cost of the batches that are not charged yet. Their outcome will be known later."""
 
     @classmethod
     def of(cls, record: MoneyRecord | None, run: str, index: LogIndex) -> Money:
-        """The money of a run that has no running driver. `index`: the store's log, which has been read. Raises StoreError or
-        OSError, since it reads the answers of the calls that the record left open."""
+        """Compute the money of a run without a running driver. `index`: the store's log, which was already read. Reads the
+        answers of open calls, so this raises StoreError or OSError."""
         record = record or MoneyRecord()
         charged = Counter(record.charged)
         logged: Counter[Scope] = Counter()
@@ -108,8 +109,8 @@ class Money:
         unanswered = total_of(calls)
         uncertain = Counter(record.uncertain) + unanswered
         if not record.ended:
-            # The uncertain money has two bounds: the worst cases of the open calls plus what could be granted after the record;
-            # and the ceiling minus the money spent.
+            # The uncertain money has two upper bounds. One is the worst cases of the open calls plus the calls that could be
+            # granted after the record. The other is the ceiling minus the spent money.
             granted = Counter(record.ceiling) - Counter(record.spent) - Counter(record.uncertain) - total_of(record.calls)
             uncertain = (uncertain + granted) & (Counter(record.ceiling) - spent) | unanswered
         reserved = total_of({key: call for key, call in calls.items() if is_batch(key)})
@@ -122,7 +123,7 @@ _AMOUNTS = ("spent", "charged", "uncertain", "ceiling")
 
 
 class _Body(TypedDict):
-    """A record as JSON. `run`, `calls`: earlier versions left them out."""
+    """A record as JSON. Earlier versions left out `run` and `calls`."""
 
     run: NotRequired[Name]
     session: Total
@@ -135,7 +136,7 @@ class _Body(TypedDict):
 
 
 class MoneyRecords:
-    """The money records of one run, written by its current driver."""
+    """The money records of one run. Its current driver writes them."""
 
     def __init__(self, files: Files, run_id: str) -> None:
         self.chain = Chain(files, f"runs/{run_id}/money", _Body, _MEND)
@@ -143,14 +144,14 @@ class MoneyRecords:
         self._number = 0
 
     def newest(self) -> MoneyRecord | None:
-        """The newest record; None if there is none. Raises DamagedRecord."""
+        """Return the newest record; None if there is none. Raises DamagedRecord."""
         newest = self.chain.newest()
         return None if newest is None else self._record(*newest)
 
     def take_over(self, session: int) -> MoneyRecord:
-        """Begin a session's records: repeat the newest one, so that no earlier session can append. Returns it.
+        """Begin a session's records by repeating the newest record, so that no earlier session can append. Returns that record.
 
-        Raises Superseded if a later session has begun, DamagedRecord.
+        Raises DamagedRecord, or Superseded if a later session has begun.
         """
         while True:
             newest = self.chain.newest()
@@ -158,13 +159,13 @@ class MoneyRecords:
             if record.session > session:
                 raise Superseded("another driver took the run over; this one stops, nothing is lost")
             self._number = 0 if newest is None else newest[0]
-            # Another driver may have written the next record meanwhile: repeat that one.
+            # If another driver has written the next record in the meantime, repeat that record instead.
             with contextlib.suppress(Superseded):
                 self.append(dataclasses.replace(record, session=session))
                 return record
 
     def append(self, record: MoneyRecord) -> None:
-        """Write the next record. Raises Superseded if another session has begun, StoreError or OSError."""
+        """Write the next record. Raises StoreError, OSError, or Superseded if another session has begun."""
         amounts: dict[str, Any] = {
             name: [[*name, micros] for name, micros in sorted(getattr(record, name).items()) if micros] for name in _AMOUNTS
         }

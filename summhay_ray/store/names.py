@@ -1,4 +1,4 @@
-"""The names of stores in buckets and of a store's files, the entries of its listings, and the errors that a store raises."""
+"""The URIs of buckets, the names of a store's files, the entries of its listings, and the errors that a store raises."""
 
 import re
 from dataclasses import dataclass, replace
@@ -9,13 +9,14 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from summhay_ray.errors import StoreError
 
 PLAIN = r"^\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$"
-"""The names that files and folders of a store may have: letters, digits, `_`, `-` and `.`, but not `.` alone or `..`."""
+"""The valid names of files and folders in a store: letters, digits, `_`, `-` and `.`, but not `.` alone or `..`."""
 
 
 class DamagedRecord(StoreError):
-    """A record of the store was changed, does not fit its schema, or was replaced by something like a link.
+    """Raised if a record of the store was changed, does not fit its schema, or was replaced, for example by a link.
 
-    `flaw`: what is damaged, and how to mend it. With `uri`, the message also names the command that reads the whole store there.
+    `flaw`: what is damaged, and how to fix it. `uri`: the store's URI; the message then contains a command that checks the whole
+    store.
     """
 
     exit_code = 1
@@ -26,19 +27,20 @@ class DamagedRecord(StoreError):
 
 
 class NoCredentials(StoreError):
-    """This machine has no credentials for the bucket; another machine, such as a cluster node, may have them."""
+    """Raised if this machine has no credentials for the bucket. Another machine, such as a cluster node, may have them."""
 
 
 class StoreUnavailable(StoreError):
-    """The store did not answer within the retry time, or its disk is full. The request itself is valid."""
+    """Raised if the store does not answer within the retry time, or if its disk is full. The request itself is valid."""
 
     exit_code = 1
 
 
 class Superseded(StoreError):
-    """Another driver has taken the run over. The commits of this driver stay valid.
+    """Raised if another driver has taken over the run. The commits of this driver stay valid.
 
-    It has a separate exit code, so that no scheduler restarts the job: the two would keep taking the run from each other.
+    It has a separate exit code, with which a scheduler should not restart the job: the two drivers would take the run from each
+    other again and again.
     """
 
     exit_code = 6
@@ -52,24 +54,24 @@ class Entry:
     size: int
     """Bytes."""
     written: float
-    """When it was written: seconds since 1970, by the clock of the disk or bucket."""
+    """When the file was written: seconds since 1970, by the clock of the disk or bucket."""
 
 
 @dataclass(slots=True)
 class NewFile:
-    """A local file that is being written, and the name that it gets in the store."""
+    """A local file that is being written, and its later name in the store."""
 
     path: Path
     name: str
 
 
 def is_plain(name: Any) -> bool:
-    """Whether a file or folder of a store may have this name, see `PLAIN`."""
+    """Return whether a file or folder of a store may have this name; see `PLAIN`."""
     return isinstance(name, str) and re.fullmatch(PLAIN, name) is not None
 
 
 def check_path(path: str, store: str) -> None:
-    """Raises DamagedRecord unless the path of a file or folder in a store consists of plain names."""
+    """Raise DamagedRecord unless the path of a file or folder in a store consists of plain names."""
     if path and not all(map(is_plain, path.split("/"))):
         raise DamagedRecord(f"store {store!r}: {path[:200]!r} is not a name of a file in it, and is not read or written")
 
@@ -83,9 +85,10 @@ OPTIONS = ("endpoint_url", "region")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A bucket, a prefix in it, and the service.
+    """A bucket, a prefix in it, and the service that has the bucket.
 
-    `prefix` has no slash at either end; an empty one means the whole bucket. boto3's settings replace a None.
+    `prefix` has no slash at its ends; if it is empty, the place is the whole bucket. If another field is None, boto3's settings
+    apply.
     """
 
     bucket: str
@@ -95,7 +98,7 @@ class Place:
 
     @property
     def bare(self) -> str:
-        """The URI without endpoint and region, as the `aws` command takes it."""
+        """The URI without endpoint and region, as the `aws` command expects it."""
         return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
     @property
@@ -105,17 +108,17 @@ class Place:
         return self.bare + ("?" + urlencode(options, safe=":/") if options else "")
 
     def key(self, name: str) -> str:
-        """The S3 key of the store's file `name`."""
+        """Return the S3 key of the store's file `name`."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
 
 def parse_place(uri: str) -> Place:
-    """Parse a URI. Raises StoreError, with one line that repeats no secret, if it names no usable place."""
+    """Parse a URI. If it is unusable, raises StoreError with one line that contains no secret."""
     path, _, query = uri.removeprefix(SCHEME).partition("?")
     bucket, _, prefix = path.partition("/")
     if "@" in bucket or ":" in bucket:
         raise StoreError(
-            f"store s3://...: a bucket's name alone comes before the first '/'; boto3 finds credentials. Give {EXAMPLE}"
+            f"store s3://...: only a bucket's name may come before the first '/'; boto3 finds credentials. Give {EXAMPLE}"
         )
     if not BUCKET.fullmatch(bucket) or ".." in bucket:
         raise StoreError(f"store s3://...: {_quote(bucket)} is not a bucket name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}")
@@ -137,9 +140,10 @@ def parse_place(uri: str) -> Place:
 
 
 def with_endpoint(uri: str, endpoint_url: str | None) -> str:
-    """`uri` with the endpoint added, so that it opens the same place on any machine.
+    """Add the endpoint to `uri`, so that it opens the same place on any machine.
 
-    An endpoint in the URI takes precedence; a folder is returned unchanged. Raises StoreError for an unusable place or endpoint.
+    An endpoint that the URI already has takes precedence. The path of a folder is returned unchanged. Raises StoreError for an
+    unusable URI or endpoint.
     """
     if not uri.startswith(SCHEME):
         return uri
@@ -150,7 +154,7 @@ def with_endpoint(uri: str, endpoint_url: str | None) -> str:
 
 
 def _endpoint(endpoint_url: str, store: str) -> str:
-    """The endpoint, checked, without a trailing slash."""
+    """Check the endpoint, and return it without a trailing slash. Raises StoreError."""
     mend = "give one such as http://127.0.0.1:9000"
     if "@" in endpoint_url:
         raise StoreError(f"{store}: endpoint_url must not hold credentials, boto3 finds them; {mend}")
@@ -165,5 +169,5 @@ def _endpoint(endpoint_url: str, store: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """The text in quotes, on one line, cut to 80 characters."""
+    """Return the text in quotes, on one line, truncated to 80 characters."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

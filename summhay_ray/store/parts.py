@@ -1,11 +1,11 @@
-"""Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once.
+"""Parts: immutable Parquet files. Each has rows of one table, sorted by the table's key, with every key at most once.
 
-One commit or merge writes a `Parts`: a part for each table that has rows, and one more that lists the units (columns `kind`,
-`unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the rows have only the table's
-columns, and when several commits finish the same unit, the rows of only one are used.
+A commit or merge writes a `Parts`: a part for each table that has rows, and one part that lists the units. The units' columns are
+`kind`, `unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table. So the rows themselves have
+only the table's columns. If several commits finish the same unit, only the rows of one commit are used.
 
-Parts are in `runs/RUN/parts/`. When the run has ended, the parts of its tables are merged for the last time and moved to
-`runs/RUN/tables/NAME/`, for other tools; they move back when new parts replace them. A reader looks in both places. A manifest
+Parts are in `runs/RUN/parts/`. When the run has ended, the parts of each table are merged and moved to `runs/RUN/tables/NAME/`,
+for other tools; they are moved back when new parts replace them. A reader searches both places. A manifest
 (`summhay_ray.store.commits`) lists the valid parts with size and sha256.
 """
 
@@ -33,12 +33,12 @@ from summhay_ray.store.tables import Columns, Tables
 
 UNITS = "_units"
 ROWS = ".rows"
-"""The end of the name of the units' column that lists their rows of a table."""
+"""Suffix of the units' columns `TABLE.rows`, which list the numbers of a unit's rows in a table."""
 Stream = io.BufferedIOBase
 GROUP_BYTES = 8 << 20
-"""Approximate size of a row group in memory. Reading a table in pieces needs one group at a time."""
+"""Approximate size of a row group in memory. A table can be read in pieces of one group."""
 _READ = 32 << 20
-"""Bytes per read of a bucket's object."""
+"""Number of bytes per read of a bucket's object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Parquet file as a manifest lists it. `name`: without its folder; `unpacked`: approximate bytes in memory."""
+    """A Parquet file in a manifest. `name`: the file name without its folder. `unpacked`: approximate bytes in memory."""
 
     name: Name
     sha256: Sha256
@@ -61,21 +61,21 @@ class Part:
     rows: Count
     unpacked: Count
     digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
-    """See `tables.digest`; empty unless the part is a final one."""
+    """See `tables.digest`; empty if the part is not final."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of finished units. `final`: these are the final merged parts of the whole run."""
+    """The parts of finished units. `final`: whether these are the final merged parts of the whole run."""
 
     units: Part
-    """Its name identifies them within their run."""
+    """The part that lists the units. Its name identifies this `Parts` within its run."""
     tables: Mapping[Name, Part]
     final: bool = False
 
     @property
     def unpacked(self) -> int:
-        """Approximate bytes of all its rows in memory."""
+        """Approximate bytes of all rows in memory."""
         return sum(part.unpacked for part in self.tables.values())
 
 
@@ -89,16 +89,16 @@ class PartFiles:
         self.tables_folder = f"runs/{run_id}/tables"
 
     def names(self, table: str, name: str) -> tuple[str, str]:
-        """The two possible files of a part: among the run's tables, and among its other parts."""
+        """Return the two possible files of a part: in the folder of its table, and in the folder of the other parts."""
         return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
 
     def existing(self) -> list[Entry]:
-        """The existing files of parts, in both folders, including files that no manifest names."""
+        """Return the existing files of parts in both folders, including files that are in no manifest."""
         entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
         return [entry for entry in entries if entry.name.endswith(".parquet")]
 
     def write(self, table: str, fill: Callable[[Path], tuple[int, int]]) -> Part:
-        """Write a part. Equal contents become the same part. `fill` writes the file, and returns the number of rows and their
+        """Write a part, whose name depends only on its content. `fill` writes the file, and returns the number of rows and their
         approximate bytes in memory. Raises OSError."""
         with self.files.writing(f"{self.folder}/{table}", durable=True) as new:
             rows, unpacked = fill(new.path)
@@ -114,7 +114,8 @@ class PartFiles:
 
     @contextlib.contextmanager
     def open_part(self, table: str, part: Part) -> Iterator[Stream]:
-        """The part's content, checked. Raises DamagedRecord, also for content that is not the table's."""
+        """Return a context with the part's checked content. Raises DamagedRecord if the content is damaged, or has other columns
+        than the table."""
         with contextlib.ExitStack() as stack:
             if isinstance(stream := self._find(table, part, stack), str):
                 raise self.damaged(stream)
@@ -124,22 +125,22 @@ class PartFiles:
                 raise self.damaged(f"{part.name} does not hold the columns of {table}") from error
 
     def damaged(self, how: str) -> DamagedRecord:
-        """The error to raise for parts that cannot be read."""
+        """Return the error to raise for parts that cannot be read."""
         return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
 
     def flaw(self, table: str, part: Part) -> str:
-        """The flaw of a part's file, after reading it; empty if it has none."""
+        """Read a part's file, and return what is wrong with it; empty if nothing is wrong."""
         with contextlib.ExitStack() as stack:
             return found if isinstance(found := self._find(table, part, stack), str) else ""
 
     def _find(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | str:
-        """The part's content, or its flaw."""
+        """Return the part's content, or what is wrong with its file."""
         places = self.names(table, part.name)
-        # It may be moved during the search.
+        # Search each place twice, since the file may be moved during the search.
         for name in 2 * (places if part.digest else places[::-1]):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
-                # Do not read a file of another size: it may be endless.
+                # Do not read a file of another size, which may be endless.
                 if stream.seek(0, io.SEEK_END) != part.size:
                     continue
                 stream.seek(0)
@@ -158,7 +159,7 @@ class PartFiles:
         if size <= _READ:
             return io.BytesIO(self.files.read(name))
         stream = tempfile.TemporaryFile()  # noqa: SIM115
-        # Ask for one byte more than the part's size: a longer file is another file.
+        # Read one byte more than the part's size, to detect a longer file.
         for offset in range(0, size + 1, _READ):
             stream.write(content := self.files.read(name, offset, _READ))
             if len(content) < _READ:
@@ -167,8 +168,8 @@ class PartFiles:
         return stream
 
     def misplaced(self, parts: Parts) -> dict[str, list[str]]:
-        """Table -> the files in its folder, for tables whose folder holds anything but their part, or whose part is elsewhere,
-        too."""
+        """Return table -> the files in its folder, for each table whose folder does not contain exactly its part, or whose part
+        also exists outside of it."""
         there, wrong = sorted(entry.name for entry in self.existing()), {}
         for table, part in parts.tables.items():
             in_table, apart = self.names(table, part.name)
@@ -178,21 +179,22 @@ class PartFiles:
         return wrong
 
     def show(self, parts: Parts) -> None:
-        """Make the folder of each table hold the file of its part and no other file."""
+        """Move files so that the folder of each table contains its part and no other file."""
         for table, names in self.misplaced(parts).items():
             part = parts.tables[table]
             in_table, apart = self.names(table, part.name)
             for name in names:
                 if name != in_table:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            # If the file is in both folders, the one outside the table's folder was written later.
+            # If both folders have the file, the one outside the table's folder was written later.
             self.files.move(apart, in_table)
 
 
 def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:
-    """Write the rows of one or more units. If a unit is given twice, a success beats a failure, then the last wins.
+    """Write the rows of one or more units. If a unit occurs twice, a success is preferred to a failure, and then the last one is
+    used.
 
-    `tables`: all tables of the run; rows of any other table are not written.
+    `tables`: all tables of the run. Rows of other tables are not written.
     """
     if not finished:
         raise ValueError("there is one unit at least")
@@ -221,7 +223,7 @@ def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[
 def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
     """Write the part that lists units."""
     lists = [name for name in units.columns if name.endswith(ROWS)]
-    # Adjacent rows mostly belong to one unit, so that their differences take hardly any space.
+    # A unit's rows are mostly adjacent, so the differences of their numbers need little space.
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
     whole = units.to_arrow(compat_level=pl.CompatLevel.oldest())
 
@@ -233,7 +235,7 @@ def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
 
 
 def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFrame:
-    """The units with an added column that lists their rows of a table. `owned`: (index of a unit, number of one of its rows)."""
+    """Add a column to the units that lists their rows of a table. `owned`: (index of a unit, number of one of its rows)."""
     place, number = owned.columns
     lists = owned.group_by(place).agg(pl.col(number).cast(pl.UInt32).unique().sort().alias(table + ROWS))
     places = units.with_row_index("_place").with_columns(pl.col("_place").cast(owned.schema[place]))
@@ -241,28 +243,28 @@ def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFr
 
 
 def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Two frames: the first row of each key, with the table's columns; and the other columns of all rows, with `_number`, the
-    index (from `start`) of the row's key in the first frame.
+    """Number the keys of the rows. Returns two frames: the first row of each key, with the table's columns; and for all rows the
+    other columns and `_number`, the index of the row's key in the first frame, counted from `start`.
 
-    `rows`: sorted by key.
+    `rows` must be sorted by key.
     """
     names = columns.schema.names
     first = rows.select(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in columns.key)).to_series()
-    # The first row always begins a key, even if its key is null.
+    # The first row always begins a key, even if the key is null.
     first = first | (pl.int_range(rows.height, eager=True) == 0)
     others = rows.select(pl.exclude(names)).with_columns((first.cast(pl.Int64).cum_sum() - 1 + start).alias("_number"))
     return rows.filter(first).select(names), others
 
 
 def write_parquet(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> tuple[int, int]:
-    """Write consecutive pieces of a table, one piece in memory at a time, with each column's description in the metadata.
+    """Write consecutive pieces of a table, with the columns' descriptions as metadata. Keeps one piece in memory at a time.
 
     Returns the number of rows and their approximate bytes in memory.
     """
     n_rows = n_bytes = 0
     schema = columns.schema.with_metadata({"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        # Some readers use the size of the first row group as their batch size, which cannot be 0.
+        # Skip empty pieces: some readers use the size of the first row group as their batch size, which cannot be 0.
         for piece in filter(len, pieces):
             n_rows, n_bytes = n_rows + piece.height, n_bytes + int(piece.estimated_size())
             rows = piece.to_arrow().cast(schema)

@@ -1,7 +1,7 @@
-"""The locations of a log's answers by key, in 48 bytes per answer.
+"""The locations of a log's answers by key, which need 48 bytes per answer.
 
-A store may hold millions of answers of other runs, and any of them may answer a run's next request. As Python objects, each took
-305 bytes, in the driver and again in the ledger.
+A store may contain millions of answers of other runs, and any of them may answer a run's next request. As a Python object, each
+would need 305 bytes, in the driver and in the ledger.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from summhay_ray.store.answers import Location
 
 _PLACE = np.dtype([("file", np.uint32), ("offset", np.int64), ("length", np.uint32)])
-"""A location; `length` is 0 if it was deleted."""
+"""A location. `length` is 0 if the entry was deleted."""
 _ROW = np.dtype([("key", "S32"), ("place", _PLACE)])
 """A key's bytes, and the location of its answer."""
 _KEY = re.compile("[0-9a-f]{64}")
 MOST_RECENT = 4096
-"""Maximum number of answers that are Python objects, unless a 32nd of all is more."""
+"""Maximum number of recent answers that are Python objects; or 1/32 of all answers, if that is more."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlaces:
-    """The places of the answers in a stretch of one file. `others`: those whose key is not a sha256, as in a store's tests."""
+    """The locations of the answers in a section of a file. `others`: the answers whose key is not a sha256, as in tests."""
 
     name: str
     rows: NDArray[np.void]
@@ -35,7 +35,7 @@ class NewPlaces:
 
     @classmethod
     def of(cls, name: str, start: int, columns: Iterable[tuple[Sequence[str], Sequence[int], Sequence[int]]]) -> NewPlaces:
-        """`columns`: keys, offsets from `start`, lengths."""
+        """Convert columns of answers to rows. `columns`: keys, offsets from `start`, lengths."""
         parts, others = [np.empty(0, _ROW)], list[tuple[str, Location]]()
         for keys, offsets, lengths in columns:
             usual = [place for place, key in enumerate(keys) if _KEY.fullmatch(key)]
@@ -53,11 +53,11 @@ class NewPlaces:
 
 @dataclass(eq=False)
 class Places(MutableMapping[str, Location]):
-    """Key -> location of its answer: sorted rows, and the most recent ones as Python objects."""
+    """Key -> location of its answer. Most entries are in sorted arrays, and the most recent ones are Python objects."""
 
     _recent: dict[str, Location] = field(default_factory=dict)
     _keys: NDArray[np.bytes_] = field(default_factory=lambda: np.empty(0, "S32"))
-    """Sorted. Separate from the places, so that numpy can search it without a copy."""
+    """The sorted keys. They are separate from the locations, so that numpy can search them without a copy."""
     _places: NDArray[np.void] = field(default_factory=lambda: np.empty(0, _PLACE))
     """The location of each of `_keys`."""
     _files: dict[str, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Places(MutableMapping[str, Location]):
     _deleted: int = 0
 
     def add(self, places: Iterable[NewPlaces]) -> list[tuple[str, Location]]:
-        """Add places; the first place of a key stays. Returns the others."""
+        """Add locations. Keeps the first location of each key, and returns the further ones."""
         places, further = list(places), list[tuple[str, Location]]()
         for new in places:
             new.rows["place"]["file"] = self._number(new.name)
@@ -87,7 +87,8 @@ class Places(MutableMapping[str, Location]):
         return self._files[name]
 
     def _merge(self, parts: Sequence[NDArray[np.void]]) -> list[tuple[str, Location]]:
-        """Insert the recent rows, then `parts`, into the sorted ones; the first row of a key stays. Returns the others."""
+        """Insert the recent entries and then `parts` into the sorted arrays. Keeps the first location of each key, and returns
+        the further ones."""
         recent = {key: location for key, location in self._recent.items() if _KEY.fullmatch(key)}
         packed = [(bytes.fromhex(key), (self._number(one.name), one.offset, one.length)) for key, one in recent.items()]
         self._recent = {key: location for key, location in self._recent.items() if key not in recent}
@@ -101,20 +102,20 @@ class Places(MutableMapping[str, Location]):
         again[1:] = new["key"][1:] == new["key"][:-1]
         if len(self._keys):
             again |= self._keys[np.minimum(at, len(self._keys) - 1)] == new["key"]
-        # One array at a time: a copy of both would double the memory of a ledger of many answers.
+        # Insert into one array at a time, since copying both would double the memory of a ledger with many answers.
         self._keys = np.insert(self._keys, at[~again], new["key"][~again])
         self._places = np.insert(self._places, at[~again], new["place"][~again])
         pairs = [self._pair(row["key"], row["place"]) for row in new[again]]
         return [(key, location) for key, location in pairs if self[key] != location]
 
     def _pair(self, key: bytes, place: np.void) -> tuple[str, Location]:
-        """A key and its location."""
+        """Return a key as text, and its location."""
         location = Location(self._names[place["file"]], int(place["offset"]), int(place["length"]))
         # numpy strips zero bytes at the end of a key.
         return key.ljust(32, b"\0").hex(), location
 
     def _find(self, key: str) -> int | None:
-        """The index of a key in `_keys`."""
+        """Return the index of a key in `_keys`; None if it is missing."""
         if not len(self._keys) or not _KEY.fullmatch(key):
             return None
         raw = np.bytes_(bytes.fromhex(key))

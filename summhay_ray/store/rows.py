@@ -1,6 +1,7 @@
 """Reads tables from the parts of one manifest, and merges parts.
 
-The rows of a table are numbered across all its parts (`_row`), and the valid units in the order of kind and name (`_rank`).
+The column `_row` numbers the rows of a table across all its parts. The column `_rank` numbers the valid units, sorted by kind and
+name.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from summhay_ray.store.parts import ROWS, UNITS, Part, PartFiles, Parts, Stream,
 from summhay_ray.store.tables import Columns, Tables, digest, hash_rows
 
 TOGETHER = 32 << 20
-"""Bytes of rows in memory that are sorted at a time when a table is read in pieces."""
+"""If a table is read in pieces, rows of about this many bytes are sorted at a time."""
 _NTH = 64
 """Every 64th key is sampled to divide a table into pieces."""
 _NO_UNITS = pl.DataFrame(schema={"kind": pl.String, "unit": pl.String, "retry": pl.Boolean})
@@ -27,37 +28,39 @@ _NO_OWNERS = pl.DataFrame(schema={"_rank": pl.Int32, "_row": pl.UInt32})
 Keep = pl.Expr | None
 """A condition for the rows to read; None: all rows."""
 Streams = Sequence[tuple[int, Stream]]
-"""(The number of its first row, its content) for each part of a table."""
+"""(The number of the first row, the content) of each part of a table."""
 
 
 class Units(NamedTuple):
     """The units of a manifest's parts."""
 
     valid: pl.DataFrame
-    """The valid units, without repetition, sorted by kind and name."""
+    """The valid units without duplicates, sorted by kind and name."""
     listed: pl.DataFrame
-    """All units, in the order of the parts, with their lists of rows and `_rank`, which is null if the rows are superseded."""
+    """All units, in the order of the parts, with their lists of rows and their `_rank`, which is null if the rows are
+    superseded."""
 
 
 @dataclasses.dataclass(eq=False)
 class Reader:
-    """Reads some tables of a manifest's parts: without repeated rows, sorted by key, without rows of superseded units.
+    """Reads some tables from a manifest's parts, sorted by key. Leaves out repeated rows and rows of superseded units.
 
     If several units have a row with the same key, the row of the first unit (by kind and name) is used. So a table does not
-    depend on how its rows were committed and merged: rows with the same key count as equal once they are in one part.
+    depend on how its rows were committed and merged.
     """
 
     files: PartFiles
     parts: Sequence[Parts]
-    """All parts of the manifest: even a part without rows of these tables may replace a unit of another part. A single part is
-    used as it is, because no unit is superseded."""
+    """All parts of the manifest, since even a part without rows of these tables may supersede a unit of another part. In a single
+    part, no unit is superseded, so it is used as it is."""
     tables: Tables
     without: pl.DataFrame | None = None
     """Kinds and names of units to leave out."""
 
     @functools.cached_property
     def units(self) -> Units:
-        """The units of all parts: a success beats a failure, then the last part wins."""
+        """The units of all parts. If a unit occurs twice, a success is preferred to a failure, and a later part to an earlier
+        one."""
         lists = []
         for place, parts in enumerate(self.parts):
             starts = {table + ROWS: self._starts(table)[place] for table in self.tables if table in parts.tables}
@@ -74,12 +77,12 @@ class Reader:
         return Units(won.drop("_at"), listed.with_columns(_rank=ranks))
 
     def _starts(self, table: str) -> list[int]:
-        """The number of the table's first row in each part, followed by the total number of rows."""
+        """Return the number of the table's first row in each part, followed by the total number of rows."""
         counts = (parts.tables[table].rows if table in parts.tables else 0 for parts in self.parts)
         return [*itertools.accumulate(counts, initial=0)]
 
     def owners(self, table: str) -> pl.DataFrame:
-        """The unit (`_rank`) of each row (`_row`) of a table; a row may belong to several units."""
+        """Return the unit (`_rank`) of each row (`_row`) of a table. A row may belong to several units."""
         listed, name = self.units.listed, table + ROWS
         if name not in listed.columns:
             return _NO_OWNERS
@@ -89,7 +92,7 @@ class Reader:
         return owners
 
     def units_with(self, table: str, condition: pl.Expr) -> pl.DataFrame:
-        """The valid units with a row of the table for which the condition holds."""
+        """Return the valid units that have a row of the table for which the condition holds."""
         with self._open(table) as streams:
             found = [_scan(stream, condition, start).select("_row").collect()["_row"] for start, stream in streams]
         if not found:
@@ -100,8 +103,9 @@ class Reader:
     def table(
         self, table: str, units: Sequence[str] | None = None, unit: str = "", between: tuple[Any, Any] | None = None
     ) -> pl.DataFrame:
-        """A table. `units`: only the rows of units with these names. `unit`: the name of an added column with each row's unit, if
-        the table has no such column. `between`: only the rows whose first key column is in this range, both ends included."""
+        """Return a table. `units`: only the rows of units with these names. `unit`: the name of a column to add with the name of
+        each row's unit, unless the table has a column of this name. `between`: only the rows whose first key column is in this
+        range, including both ends."""
         columns = self.tables[table]
         keep = None if between is None else pl.col(columns.key[0]).is_between(pl.lit(between[0]), pl.lit(between[1]))
         unit = "" if unit in columns.schema.names else unit
@@ -114,8 +118,8 @@ class Reader:
         return columns.frame(frames, *filter(None, [unit]))
 
     def pieces(self, table: str) -> Iterator[pl.DataFrame]:
-        """A table in consecutive pieces; little more than one is in memory. Rows with the same value in the first key column are
-        in one piece."""
+        """Yield a table in consecutive pieces, with about one piece in memory at a time. Rows with the same value in the first
+        key column are in one piece."""
         columns = self.tables[table]
         if len(self.parts) == 1:
             with self._open(table) as streams:
@@ -125,7 +129,7 @@ class Reader:
                     metadata = pq.read_metadata(stream)
                     column = metadata.schema.names.index(name)
                     bounds = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
-                    # The statistics lack very long keys.
+                    # The statistics do not contain very long keys.
                     for keep in _ranges_from(name, (one.min for one in bounds if one is not None and one.has_min_max)):
                         yield _scan(stream, keep).select(columns.schema.names).collect()
         else:
@@ -135,14 +139,14 @@ class Reader:
             yield columns.frame([])
 
     def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
-        """Like `pieces`, but with all rows of a key, and with the columns `_row` and `_rank` (the row's first unit), by which
-        rows with the same key are sorted."""
+        """Like `pieces`, but with all rows of each key, and with the columns `_row` and `_rank` (the row's first unit). Rows with
+        the same key are sorted by `_rank`."""
         columns, ranks = self.tables[table], self._ranks(table)
         n_bytes = sum(parts.tables[table].unpacked for parts in self.parts if table in parts.tables)
         count, name, starts = 1 + n_bytes // TOGETHER, columns.key[0], list[Any]()
         with self._open(table) as streams:
             if count > 1:
-                # Ranges of the key with similar numbers of rows, each small enough for memory.
+                # Divide the keys into ranges that have similar numbers of rows and fit into memory.
                 ordered = [_scan(stream).select([name]).collect()[name].gather_every(_NTH) for _, stream in streams]
                 sample = pl.concat(ordered).sort()
                 starts = [sample[len(sample) * piece // count] for piece in range(1, count)]
@@ -152,7 +156,8 @@ class Reader:
                     yield pl.concat(frames).sort(*columns.key, "_rank")
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
-        """The first row that two units of a kind share, as (the units, the row's key); None if there is none."""
+        """Return the first row that two units of a kind share, as (first unit, second unit, the row's key); None if there is
+        none."""
         won, key = self.units.valid, list(self.tables[table].key)
         owners = self.owners(table).filter(pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode()))
         if len(self.parts) == 1 and owners["_row"].is_unique().all() or owners.is_empty():
@@ -168,7 +173,7 @@ class Reader:
         return first, second, rows.select(key).row(twice[0])
 
     def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
-        """Each valid unit with its rows of these tables, sorted by kind and name. Tables without rows of the unit are left
+        """Yield each valid unit with its rows of these tables, sorted by kind and name. Tables without rows of the unit are left
         out."""
         names, owners = self.units.valid["unit"].to_list(), {table: self.owners(table) for table in self.tables}
         weights = [0] * len(names)
@@ -186,7 +191,7 @@ class Reader:
             start = end
 
     def _of_units(self, table: str, owners: pl.DataFrame, start: int, end: int) -> dict[Any, pl.DataFrame]:
-        """Rank -> the rows of the unit, for the units from `start` to `end`."""
+        """Return rank -> the rows of the unit, for the units from rank `start` to before rank `end`."""
         own, found = owners.filter(pl.col("_rank").is_between(start, end - 1)), []
         wanted = pl.col("_row").is_in(own["_row"].unique().implode())
         with self._open(table) as streams:
@@ -197,24 +202,24 @@ class Reader:
 
     @contextlib.contextmanager
     def _open(self, table: str) -> Iterator[Streams]:
-        """The content of each part of a table. The checked bytes are the ones that are read."""
+        """Return a context with the content of each part of a table. Exactly the bytes that were checked are read."""
         with contextlib.ExitStack() as stack:
             places = zip(self._starts(table), self.parts, strict=False)
             held = [(start, one.tables[table]) for start, one in places if table in one.tables]
             yield [(start, stack.enter_context(self.files.open_part(table, part))) for start, part in held]
 
     def _ranks(self, table: str, units: Sequence[str] | None = None) -> pl.Series:
-        """The rank of each row's first unit; null if the row has no valid unit, or none of `units`."""
+        """Return the rank of each row's first unit; null if the row has no valid unit, or if none of its units is in `units`."""
         owners = self.owners(table)
         if units is not None:
             wanted = self.units.valid["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
             owners = owners.filter(wanted.gather(owners["_rank"]))
-        # A row's first unit is assigned last, and so wins.
+        # A row's first unit is assigned last, so it remains.
         owners = owners.sort("_rank", descending=True)
         return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 
     def merge_table(self, table: str, final: bool) -> tuple[Part, pl.Series]:
-        """Write one part with all rows of a table. Returns the part and the number of each row in it."""
+        """Write one part with all rows of a table. Returns the part, and the new number of each row."""
         columns, hasher = self.tables[table], hashlib.sha256()
         numbers = pl.repeat(None, self._starts(table)[-1], dtype=pl.UInt32, eager=True)
 
@@ -234,14 +239,15 @@ class Reader:
 
 
 def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
-    """The valid rows of each part, with `_row` and `_rank`."""
+    """Yield the valid rows of each part, with `_row` and `_rank`."""
     for start, stream in streams:
         rows = _scan(stream, keep, start).select(*columns.schema.names, "_row").collect()
         yield rows.with_columns(ranks.gather(rows["_row"]).alias("_rank")).drop_nulls("_rank")
 
 
 def _ranges_from(name: str, starts: Iterable[Any]) -> list[Keep]:
-    """Conditions for consecutive ranges of the key, all but the first of which begin at one of `starts`."""
+    """Return conditions for consecutive ranges of the key. Each range begins at one of `starts`; the first one has no
+    beginning."""
     conditions: list[Keep] = []
     for low, high in itertools.pairwise([None, *sorted(set(starts)), None]):
         ends = [*([] if low is None else [pl.col(name) >= low]), *([] if high is None else [pl.col(name) < high])]
@@ -250,8 +256,8 @@ def _ranges_from(name: str, starts: Iterable[Any]) -> list[Keep]:
 
 
 def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
-    """The selected rows of a part, with `_row`, which is `start` for the part's first row."""
-    # polars reads from the position of the stream.
+    """Return the selected rows of a part, with `_row`, which is `start` for the part's first row."""
+    # polars begins to read at the stream's position.
     stream.seek(0)
     whole = pl.scan_parquet(cast("IO[bytes]", stream), row_index_name="_row", row_index_offset=start)
     return whole if keep is None else whole.filter(keep)
@@ -260,10 +266,10 @@ def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
 def merge(
     files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool = False, without: pl.DataFrame | None = None
 ) -> Parts:
-    """Merge parts that are adjacent in a manifest into one. Equal parts give equal files on every machine.
+    """Merge adjacent parts of a manifest into one. Equal parts give equal files on every machine.
 
-    `final`: they are all parts of the run; tables without rows get a part as well. `without`: kinds and names of units that are
-    left out. Little more than one piece is in memory at a time.
+    `final`: these are all parts of the run, and even tables without rows get a part. `without`: kinds and names of units to leave
+    out. About one piece is in memory at a time.
     """
     reader = Reader(files, parts, tables, without)
     units, merged = reader.units.valid, {}
@@ -274,7 +280,7 @@ def merge(
         owned, known = reader.owners(table), bool(held and held[0].digest) or not final
         if not held:
             merged[table] = dataclasses.replace(files.write_rows(columns, ()), digest=hashlib.sha256().hexdigest())
-        # A single part can stay as it is if it is small: a large one has other row groups than a merged part.
+        # A small single part can stay as it is. A large one cannot, since it has other row groups than a merged part.
         elif len(held) == 1 and (known or held[0].unpacked <= TOGETHER) and owned["_row"].n_unique() == held[0].rows:
             merged[table] = held[0] if known else dataclasses.replace(held[0], digest=digest(reader.table(table)))
         else:

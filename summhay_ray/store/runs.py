@@ -1,9 +1,9 @@
-"""A store and its runs: sources by hash, and each run's tables by its newest manifest.
+"""A store and its runs. Sources are found by their hash, and a run's tables by its newest manifest.
 
 `docs/how-to/stores.md` describes the layout of a store.
 
-If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
-may be retried; otherwise the last one in the manifest wins. All readers follow this rule.
+Several commits may finish the same unit, for example if there were two drivers, or if a failed cell was retried. Then a success
+is preferred to a failure that may be retried; otherwise the last one in the manifest is used. All readers follow this rule.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from summhay_ray.text import BEGINS_FORMULA
 T = TypeVar("T")
 FORMAT = 3
 _MOST_KEPT = 2**24
-"""Largest whole table, in bytes, that a fixed view keeps in memory."""
+"""Maximum size in bytes of a whole table that a fixed view keeps in memory."""
 RUN_FORMAT = 6
-"""The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
-folder."""
+"""The version of a run's layout. It is part of the run's record and id, so that runs with different layouts have different
+folders."""
 MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
 """The remedy for a damaged record of a run."""
 
 ATTRIBUTION = "attribution"
-"""Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""
+"""Field of a run's record with the source and licence of the texts in its tables, if known. It is exported with the tables."""
 
 
 NO_COLUMNS: Mapping[str, Collection[str]] = {}
@@ -82,13 +82,13 @@ class RunRecord(TypedDict):
 
 
 class Store:
-    """A store: sources, response log and runs. Opening one creates nothing; the first write creates it."""
+    """A store of sources, the response log and runs. Opening a store creates nothing; the first write does."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self.files: Files = open_files(uri)
         self._has_format = False
-        # A new store has none.
+        # A new store has no such file.
         with contextlib.suppress(FileNotFoundError):
             if (form := read_checked(self.files.read("format.json"), _Format, hashed=False)) is None:
                 where = self.files.where("format.json")
@@ -105,7 +105,7 @@ class Store:
 
     @property
     def is_new(self) -> bool:
-        """True if nothing was ever written to it."""
+        """True if nothing was ever written to the store."""
         return not self._has_format and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
 
     def put_object(self, kind: str, content: bytes) -> str:
@@ -120,8 +120,8 @@ class Store:
         return digest
 
     def get_object(self, kind: str, digest: str) -> bytes:
-        """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
-        # Somebody else's record may name anything, such as a file outside the store.
+        """Read an object and check its hash. Raises StoreError if the object is missing or damaged."""
+        # The record may be somebody else's, and may contain anything, such as a path outside the store.
         if not re.fullmatch("[0-9a-f]{64}", str(digest)):
             raise StoreError(
                 f"store {self.uri!r}: has no {kind} {digest}: this is not a sha256; the record that names it is damaged"
@@ -137,24 +137,26 @@ class Store:
         return content
 
     def run_ids(self) -> list[str]:
-        """The ids of all runs of the store, sorted. For display only: a bucket's listing may lack the latest."""
+        """Return the ids of all runs of the store, sorted. Use them only for display, since a bucket's listing may lack the
+        newest run."""
         return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
 
     def log(self) -> LogIndex:
-        """An index of the store's log. Raises StoreError or OSError."""
+        """Read the store's log and return its index. Raises StoreError or OSError."""
         index = LogIndex(self.files)
         index.refresh()
         return index
 
     def run(self, run_id: str) -> RunStore:
-        """Open an existing run by its id or an unambiguous prefix of it.
+        """Open an existing run by its id or by an unambiguous prefix of its id.
 
-        Raises StoreError, which lists the existing runs, if none or several match; or if its record is damaged.
+        Raises StoreError, which lists the existing runs, if none or several match. Also raises StoreError if the run's record is
+        damaged.
         """
         if is_plain(run_id):
             run = RunStore(self, run_id)
             with contextlib.suppress(FileNotFoundError):
-                # Read the record now: it shows whether this version can read the run.
+                # Read the record now, to check that this version can read the run.
                 _ = run.record
                 return run
         known = self.run_ids()
@@ -169,16 +171,16 @@ class Store:
         return self.run(matching[0])
 
     def size(self, run_id: str) -> tuple[int, float]:
-        """(Total size of the run's files in bytes, creation time in seconds since 1970 by the store's clock.)"""
+        """Return (total size of the run's files in bytes, creation time in seconds since 1970 by the store's clock)."""
         folder = f"runs/{run_id}"
         entries = list(self.files.entries(folder, deep=True))
         created = next((entry.written for entry in entries if entry.name == f"{folder}/run.json"), 0.0)
         return sum(entry.size for entry in entries), created
 
     def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
-        """Open the run, creating it if it does not exist. An existing record is not changed.
+        """Open the run, or create it if it does not exist. An existing record is not changed.
 
-        Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
+        Raises StoreError if the run exists with other tables, since rows that fit no table would be lost.
         """
         wanted = columns_of(tables)
         if not self._has_format:
@@ -189,7 +191,7 @@ class Store:
             if self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1)):
                 return RunStore(self, run_id, wanted)
         run = RunStore(self, run_id)
-        # Schemas count as equal if only the descriptions of columns differ.
+        # Tables count as equal if only the descriptions of their columns differ.
         if differ := sorted(name for name in wanted.keys() | run.declared.keys() if run.declared.get(name) != wanted.get(name)):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
@@ -201,28 +203,28 @@ class Store:
 class RunStore:
     """The record, commits and tables of one run.
 
-    `declared`: the tables, for a run without a record so far.
+    `declared`: the run's tables; None: read them from the run's record.
     """
 
     def __init__(self, store: Store, run_id: str, declared: Tables | None = None) -> None:
         self.store = store
         self.run_id = run_id
         self._fixed: Manifest | None = None
-        """A fixed manifest to read instead of the newest one at each call."""
+        """The manifest of a fixed view; None: each call reads the newest manifest."""
         self._kept: dict[Any, Any] = {}
-        """What a fixed view has read: the log, the finished units, and tables."""
+        """A cache of what a fixed view has read: the log, the finished units, and tables."""
         if declared is not None:
             self.declared = declared
         self._manifests = Manifests(store.files, run_id)
         self.batches = BatchRecords(store.files, run_id)
-        """The records of the batches that were submitted for the run."""
+        """The records of the run's batches."""
         self.money = MoneyRecords(store.files, run_id)
 
     @functools.cached_property
     def record(self) -> Mapping[str, Any]:
-        """The record that `create_run` wrote, read once; its field `tables` describes the tables.
+        """The record that `create_run` wrote. Its field `tables` describes the tables.
 
-        Raises DamagedRecord; StoreError if it is of another version.
+        Raises DamagedRecord, or StoreError if the record has another format.
         """
         name = f"runs/{self.run_id}/run.json"
         body = read_checked(self.store.files.read(name), dict[str, Any])
@@ -241,23 +243,24 @@ class RunStore:
         return record
 
     def damaged(self, why: str) -> DamagedRecord:
-        """The error to raise for a damaged record of the run."""
+        """Return the error to raise for a damaged record of the run."""
         where = self.store.files.where(f"runs/{self.run_id}/run.json")
         return DamagedRecord(f"{where} is damaged: {why}; {MEND_RECORD}", self.store.files.uri)
 
     @functools.cached_property
     def declared(self) -> Tables:
-        """The run's tables according to its record. Raises DamagedRecord."""
+        """The run's tables, from its record. Raises DamagedRecord."""
         try:
             return {table["name"]: Columns.from_json(table) for table in self.record["tables"]}
         except ValueError as error:
             raise self.damaged(str(error)) from None
 
     def at(self, checked: bool = True) -> Self:
-        """A fixed view of the run as it is now; later commits do not change what it reads. It reads the log, the finished units,
-        each small table and each selection of columns only once.
+        """Return a fixed view of the run's current state, which later commits do not change. The view reads the log, the finished
+        units, each small table and each selection of columns only once.
 
-        Raises StoreError, if `checked`, for a run that has rows but has lost its commits, which identify them.
+        If `checked`, raises StoreError for a run that has rows but has lost its commits, without which the rows cannot be
+        identified.
         """
         if self._fixed is not None:
             return self
@@ -269,7 +272,7 @@ class RunStore:
         return view
 
     def _read_once(self, what: Any, read: Callable[[], T]) -> T:
-        """What `read` returns; for a fixed view, what it returned the first time."""
+        """Return the result of `read`. A fixed view calls `read` only the first time, and then returns the same result."""
         if self._fixed is None:
             return read()
         if what not in self._kept:
@@ -278,28 +281,28 @@ class RunStore:
         return result
 
     def manifest(self) -> Manifest:
-        """The current manifest. Raises StoreError."""
+        """Return the current manifest. Raises StoreError."""
         return self._fixed or self._manifests.newest()
 
     def has_tables(self) -> bool:
-        """Whether the run's folder has its current tables as plain files."""
+        """Return whether the run's folder has the current tables as plain files."""
         final = self.manifest().final
         return final is not None and not self._manifests.parts.misplaced(final)
 
     def flaws(self) -> Iterator[str]:
-        """A line for each missing, damaged or misplaced file of its tables. Reads them all."""
+        """Yield a line for each missing, damaged or misplaced file of the run's tables. Reads all of them."""
         return self._manifests.flaws()
 
     def log(self) -> LogIndex:
-        """An index of the store's log. Raises StoreError or OSError."""
+        """Return the index of the store's log. Raises StoreError or OSError."""
         return self._read_once("log", self.store.log)
 
     def version(self) -> int:
-        """The number of the newest manifest, 0 if there is none."""
+        """Return the number of the newest manifest, 0 if there is none."""
         return self._fixed.number if self._fixed else self._manifests.chain.latest()
 
     def has_rows(self, table: str) -> bool:
-        """Whether the table has rows."""
+        """Return whether the table has rows."""
         return any(parts.tables[table].rows for parts in self.manifest().parts if table in parts.tables)
 
     def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
@@ -308,11 +311,11 @@ class RunStore:
         return write_parts(self._manifests.parts, self.declared, kind, finished)
 
     def committer(self, session: int) -> Committer:
-        """Take the run over for a session. Raises Superseded if one with a higher number owns the run."""
+        """Take over the run for a session. Raises Superseded if a session with a higher number owns the run."""
         return Committer(self._manifests, self.declared, session)
 
     def commit(self, kind: str, finished: Sequence[Finished]) -> None:
-        """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
+        """Write and commit the rows of finished units without changing the run's owner. For a single writer."""
         if finished:
             self.committer(self._manifests.newest().session).add([self.write(kind, finished)])
 
@@ -321,23 +324,26 @@ class RunStore:
         self.commit(kind, [Finished(unit, rows) for unit, rows in units.items()])
 
     def write_units(self, kind: str, units: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
-        """Write the rows of finished units in any process, for `commit_written`. Returns what was written, as JSON."""
+        """Write the rows of finished units, in any process. Returns JSON for `commit_written`."""
         return dataclasses.asdict(self.write(kind, [Finished(unit, rows) for unit, rows in units.items()]))
 
     def commit_written(self, written: Iterable[Mapping[str, Any]]) -> None:
-        """Commit what `write_units` returned, in one commit. For a single writer."""
+        """Commit the results of `write_units` in one commit. For a single writer."""
         self.committer(session=0).add(TypeAdapter(list[Parts]).validate_python(list(written)))
 
     def end(self, without: pl.DataFrame | None = None) -> None:
-        """Merge the run's parts, and write its tables as plain files to its folder, unless that was done already.
+        """Merge the run's parts, and put its tables as plain files into its folder, unless this was already done.
 
-        `without`: kinds and names of units to remove from the run. Raises StoreError, OSError; calling it again continues.
+        `without`: kinds and names of units to remove from the run. Raises StoreError, OSError. Another call continues.
         """
         self.committer(self._manifests.newest().session).finish(without)
 
     def units_of(self, keys: Collection[str], text: str, kind: str) -> pl.DataFrame:
-        """The kinds and names of units: those with a row whose `key` names one of the answers `keys` (given without their first 8
-        letters), and those of `kind` with a value that contains `text`, if it is not empty."""
+        """Return the kinds and names of units that use one of the answers `keys` or contain `text`.
+
+        `keys` lack their first 8 letters; a unit uses an answer if the column `key` of one of its rows has the answer's key. Only
+        units of `kind` are searched for `text`, and only if it is not empty.
+        """
         reader, found = self.reader([*self.declared]), [pl.DataFrame(schema={"kind": pl.String, "unit": pl.String})]
         for name, columns in self.declared.items():
             texts = [field.name for field in columns.schema if field.type == pa.string()]
@@ -353,19 +359,20 @@ class RunStore:
         return pl.concat(one.select("kind", "unit") for one in found).unique(maintain_order=True)
 
     def units(self, kind: str) -> pl.DataFrame:
-        """Every committed unit of a kind: `unit`, its name, and `retry`, whether it failed in a way that may be retried."""
+        """Return every committed unit of a kind, with the columns `unit` (its name) and `retry` (whether it has a failure that
+        may be retried)."""
         return self._read_once(("units", kind), lambda: self.reader([]).units.valid.filter(kind=kind).select("unit", "retry"))
 
     def finished(self, kind: str) -> dict[str, bool]:
-        """`units` as a dictionary, which takes three times the memory."""
+        """Return `units` as a dictionary, which needs three times the memory."""
         return dict(self.units(kind).iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these
-        names.
+        """Return all committed rows of a table without duplicates, sorted by primary key. `units`: only the rows of units with
+        these names.
 
-        `columns`: only these columns and the key columns, which saves time if others are long. Raises StoreError if the run
-        has no such table.
+        `columns`: only these columns and the key columns, which saves time if other columns are long. Raises StoreError if the
+        run has no such table.
         """
         if units is not None:
             return self.reader([table], columns).table(table, units)
@@ -376,20 +383,21 @@ class RunStore:
         return frame
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
-        """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a
-        column of this name."""
+        """Return several tables from the same manifest. `unit`: the name of a column to add with the name of each row's unit,
+        unless a table has a column of this name."""
         reader = self.reader(names)
         return {name: reader.table(name, unit=unit) for name in names}
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time.
+        """Like `table`, but yield consecutive pieces, with about one piece in memory at a time.
 
         Rows with the same value in the first key column are in one piece.
         """
         return self.reader([table], columns).pieces(table)
 
     def digests(self) -> dict[str, dict[str, Any]]:
-        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
+        """Return table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError if a part is missing or
+        damaged."""
         manifest = self.manifest()
         if (final := manifest.final) is None:
             reader, digests = Reader(self._manifests.parts, manifest.parts, self.declared), {}
@@ -406,9 +414,9 @@ class RunStore:
         return {table: {"rows": part.rows, "sha256": part.digest} for table, part in final.tables.items()}
 
     def reader(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Reader:
-        """A reader of these tables as of the current manifest. `columns`: only these and the key columns.
+        """Return a reader of these tables in the current manifest. `columns`: only these and the key columns.
 
-        Raises StoreError if the run has no such table; DamagedRecord.
+        Raises DamagedRecord, or StoreError if the run has no such table.
         """
         for name in names:
             if name not in self.declared:
@@ -427,10 +435,10 @@ class RunStore:
 def write_tables(
     run: RunStore, files: Files, kind: TableFormat = "parquet", without: Mapping[str, Collection[str]] = NO_COLUMNS
 ) -> dict[str, str]:
-    """Write every table of the run, as of its newest manifest, and return table -> file name. `without`: table -> columns that
-    are left out.
+    """Write every table of the run, from its newest manifest. Returns table -> file name. `without`: table -> columns to leave
+    out.
 
-    Readers see a whole file or none. In CSV, lists are written as JSON, and text that a spreadsheet would read as a formula is
+    Readers see complete files only. In CSV, lists are written as JSON, and texts that a spreadsheet would read as formulas are
     escaped. One piece of a table is in memory at a time.
     """
     now, written = run.at(), {}
@@ -446,20 +454,20 @@ def write_tables(
                     continue
                 with new.path.open("wb") as stream:
                     for n, piece in enumerate(pieces):
-                        # polars's own file errors have no errno.
+                        # Write the text here, since polars's own file errors have no errno.
                         is_json = kind == "jsonl"
                         text = piece.write_ndjson() if is_json else _flatten(piece, columns).write_csv(include_header=not n)
                         stream.write(text.encode())
             except OSError as error:
                 if error.errno is None or error.filename is not None:
                     raise
-                # The error of a full disk does not say which disk it is.
+                # For a full disk, the original error does not contain the path.
                 raise OSError(error.errno, os.strerror(error.errno), str(new.path.parent)) from None
     return written
 
 
 def _flatten(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The piece with lists as JSON, and with an apostrophe before text that a spreadsheet would read as a formula."""
+    """Return the piece with lists as JSON, and with an apostrophe before texts that a spreadsheet would read as formulas."""
     lists = [field.name for field in columns.schema if pa.types.is_list(field.type)]
     as_json = [
         pl.Series(name, [None if cell is None else json.dumps(cell.to_list()) for cell in piece[name]], pl.String)

@@ -1,9 +1,9 @@
-"""A store's files in an S3 bucket. Imports boto3, so only `open_files` imports it, for an `s3://` URI.
+"""A store's files in an S3 bucket. This module imports boto3, so only `open_files` imports it, for an `s3://` URI.
 
-`create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). When the name is taken, the
-content is compared: a write whose reply was lost succeeds when it is retried.
+`create` uses S3's conditional write (`If-None-Match: *`; see "conditional writes" in the S3 user guide). If the object exists,
+its content is compared. So if the reply to a write was lost, the retry succeeds.
 
-botocore's retries are not used: all threads share their quota, which runs out when many requests fail, and they do not cover a
+botocore's retries are not used. All threads share their quota, which runs out if many requests fail. Also, they do not cover a
 connection that breaks in the middle of a response body.
 """
 
@@ -37,13 +37,13 @@ from summhay_ray.store.names import Entry, NewFile, Place, check_path, is_plain,
 from summhay_ray.store.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
 
 PATIENCE_S = 300.0
-"""Seconds of retries if a service has answered before: an outage of minutes does not end a run."""
+"""Seconds of retries if the service has answered before, so that a run survives an outage of minutes."""
 FIRST_S = 6.0
-"""Seconds of retries if a service has never answered: it may not exist."""
+"""Seconds of retries if the service has never answered, since it may not exist."""
 ANSWER_S = 30.0
 """Seconds to wait for an answer."""
 TRIES = 5
-# Use shorter times for a check, since a person waits for it.
+# The timeouts of a check are shorter, since a person waits for it.
 CHECK_S, CHECK_ANSWER_S = 6.0, 4.0
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 POOL = 32
@@ -53,19 +53,18 @@ _data_loader = functools.cache(botocore.loaders.create_loader)
 
 
 class ObjectExists(Exception):
-    """The condition of a conditional write failed: the object exists."""
+    """Raised if a conditional write fails because the object exists."""
 
 
 class BeyondEnd(Exception):
-    """The requested range begins after the object's end."""
+    """Raised if the requested range begins after the object's end."""
 
 
 class S3Files:
     """A store under a prefix of a bucket, with the methods of `LocalFiles`. Thread-safe.
 
-    Another process reopens it by `uri` or by unpickling; each process creates its own client, because a forked child must not
-    share connections. `patience_s`: how long a request is retried, with growing random pauses, if the service has answered
-    before.
+    Another process opens it by `uri` or by unpickling. Each process creates its own client, since a forked child must not share
+    connections. `patience_s`: for how long a request is retried, with growing random pauses, if the service has answered before.
     """
 
     folder: Path | None = None
@@ -81,8 +80,8 @@ class S3Files:
 
     @property
     def uri(self) -> str:
-        """The URI with the endpoint in this machine's boto3 settings, so that another machine uses the same service. Raises
-        StoreError."""
+        """The URI, including the endpoint from this machine's boto3 settings, so that another machine uses the same service.
+        Raises StoreError."""
         return self._client()[0].uri
 
     def where(self, name: str) -> str:
@@ -91,16 +90,16 @@ class S3Files:
         return f"s3://{self._place.bucket}/{self._place.key(name)}{at}"
 
     def create(self, name: str, content: bytes) -> bool:
-        """See `LocalFiles`. Raises StoreError. After StoreUnavailable the object may exist, or appear a little later."""
+        """See `LocalFiles`. Raises StoreError. After StoreUnavailable, the object may exist or may appear a little later."""
         for _ in range(TRIES):
             with contextlib.suppress(ObjectExists):
                 self._write(name, io.BytesIO(content), IfNoneMatch="*")
                 return True
-            # It may be our own write, if its reply was lost or a proxy sent it twice. If the object is gone, the name is free
-            # again.
+            # The object may be from our own write, if the reply was lost or a proxy sent the request twice. If the object is gone
+            # now, try again.
             with contextlib.suppress(FileNotFoundError):
                 return self.read(name) == content
-        raise StoreError(f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again")
+        raise StoreError(f"{self.where(name)} is both taken and missing; delete it, with all its versions, and run again")
 
     def put(self, name: str, content: bytes) -> None:
         """See `LocalFiles`."""
@@ -124,7 +123,7 @@ class S3Files:
         except BeyondEnd:
             return b""
         content = bytes(answer["Body"])
-        # A service may ignore the range and send the whole object.
+        # A service may ignore the range, and send the whole object.
         return content if "ContentRange" in answer else content[offset : offset + length]
 
     def exists(self, name: str) -> bool:
@@ -163,17 +162,17 @@ class S3Files:
             self._request("delete_object", name)
 
     def move(self, name: str, to: str) -> None:
-        """See `LocalFiles`. The service copies it, at most 5 GB."""
+        """See `LocalFiles`. The service copies the object, which may have at most 5 GB."""
         check_path(name, self._place.bare)
         with contextlib.suppress(FileNotFoundError):
             self._request("copy_object", to, CopySource={"Bucket": self._place.bucket, "Key": self._place.key(name)})
             self.delete(name)
 
     def check(self) -> None:
-        """See `LocalFiles`. Makes five requests and leaves one small object, which later checks overwrite."""
+        """See `LocalFiles`. Makes five requests, and leaves one small object, which later checks overwrite."""
         probe = S3Files(self._client()[0], CHECK_S, CHECK_ANSWER_S)
         store, at = f"store {probe._place.bare}", probe._place.endpoint_url or "AWS"
-        # A missing object must not look like a denied one.
+        # Check that a missing object does not look like a denied one.
         try:
             probe.read(f"{CHECKED}-{uuid.uuid4().hex}")
         except FileNotFoundError:
@@ -190,15 +189,15 @@ class S3Files:
             raise StoreError(f"{store}: {at} does not give back what was written; use another service")
 
     def _write(self, name: str, content: io.BufferedIOBase, **condition: str) -> None:
-        """Write an object in one request, which S3 allows up to 5 GB."""
+        """Write an object in one request, for which S3 allows up to 5 GB."""
         md5 = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False))
         digest = base64.b64encode(md5.digest()).decode()
-        # Without the right content type a browser does not display an HTML page.
+        # Set the content type, since otherwise a browser does not display an HTML page.
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         self._request("put_object", name, Body=content, ContentMD5=digest, ContentType=kind, **condition)
 
     def _pages(self, folder: str, deep: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(The common prefix of the keys in a folder, a page of its listing), for each page."""
+        """Yield (the common prefix of the keys in a folder, a page of its listing) for each page."""
         above = self._place.key(f"{folder}/" if folder else "")
         more = {} if deep else {"Delimiter": "/"}
         while True:
@@ -209,7 +208,7 @@ class S3Files:
             more["ContinuationToken"] = page["NextContinuationToken"]
 
     def _request(self, operation: str, name: str | None, **options: Any) -> dict[str, Any]:
-        """Make a request about a file, or about the bucket; return the response, with a `Body` read fully as bytes.
+        """Make a request about a file or about the bucket. Returns the response, whose `Body` is converted to bytes.
 
         Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed although the service
         has answered before.
@@ -251,12 +250,13 @@ class S3Files:
         return answer
 
     def _is_over(self, state: RetryCallState) -> bool:
-        """Whether the time for retries is over."""
+        """Return whether the time for retries is over."""
         most_s = self._patience_s if self._has_answered else min(self._patience_s, FIRST_S)
         return (state.seconds_since_start or 0.0) + state.upcoming_sleep > most_s
 
     def _client(self) -> tuple[Place, Any]:
-        """The place, with a non-AWS endpoint from this process's boto3 settings, and the client. Raises StoreError."""
+        """Return the place, including an endpoint other than AWS from boto3's settings, and the client of this process. Raises
+        StoreError."""
         with self._making:
             if self._made is None or self._made[0] != os.getpid():
                 place = self._place
@@ -265,7 +265,7 @@ class S3Files:
                     found = str(client.meta.endpoint_url).rstrip("/")
                     host = urlsplit(found).hostname or ""
                     if place.endpoint_url is None and not host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-                        # The endpoint becomes part of the URI, so that a machine with other settings opens the same place.
+                        # Add the endpoint to the URI, so that a machine with other settings opens the same place.
                         place = parse_place(with_endpoint(place.uri, found))
                         client = _connect(place, self._answer_s)
                 except (*ERRORS, ValueError) as error:
@@ -275,10 +275,10 @@ class S3Files:
 
 
 def _connect(place: Place, answer_s: float) -> Any:
-    # Bucket names in the host name need DNS entries, which services other than AWS rarely have.
+    # A bucket's name in the host name needs a DNS entry, which services other than AWS rarely have.
     style = {"addressing_style": "path"} if place.endpoint_url is not None else {}
-    # For AWS, which is reached over https, botocore reads the proxy from the environment. Elsewhere it would send http:// through
-    # a proxy.
+    # For AWS, which uses https, let botocore read the proxy from the environment. For other services, it would also send http://
+    # through a proxy.
     proxies = None if place.endpoint_url is None else route_to(place.endpoint_url).proxies
     config = botocore.config.Config(
         proxies=proxies,
@@ -287,21 +287,22 @@ def _connect(place: Place, answer_s: float) -> Any:
         retries={"total_max_attempts": 1, "mode": "standard"},
         max_pool_connections=POOL,
         s3=style,
-        # Services other than AWS fail on the newer checksums; the store's objects have their own checksums.
+        # Services other than AWS fail on the newer checksums. The store's objects have their own checksums.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    # boto3's default session is not thread-safe. Its data loader is, and sharing it saves a tenth of a second per client.
+    # boto3's default session is not thread-safe, so create a new one. Share its data loader, which is thread-safe; this saves 0.1
+    # s per client.
     session = botocore.session.Session()
     session.register_component("data_loader", _data_loader())
-    # botocore's parsing of times takes most of the time for reading a listing.
+    # Parse times here, since botocore's parser takes most of the time for reading a listing.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_time)
     client = boto3.session.Session(botocore_session=session).client(
         "s3", endpoint_url=place.endpoint_url, region_name=place.region, config=config
     )
     if place.endpoint_url is not None:
-        # On a redirect without a region (from a web server), botocore asks for the bucket's region.
-        # That request is redirected too, and so on without end.
+        # After a redirect without a region, which a web server may send, botocore asks for the bucket's region. That request is
+        # redirected as well, and so on forever. So let the question for the region fail.
         client.meta.events.register("before-call.s3.HeadBucket", _no_region)
     return client
 

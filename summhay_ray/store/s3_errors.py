@@ -1,6 +1,6 @@
-"""Turns errors of boto3 into one line: what is wrong, where, and how to mend it.
+"""Converts errors of boto3 to one line: what is wrong, where, and how to fix it.
 
-botocore's own messages are never repeated: they contain request dumps and, for some services, keys.
+botocore's own messages are never shown, since they contain request dumps and, for some services, keys.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from summhay_ray.errors import StoreError
 from summhay_ray.routes import NoRoute, origin_of
 from summhay_ray.store.names import NoCredentials, Place, StoreUnavailable
 
-# Exceptions of a request to a bucket. Any other exception is a bug in this package and is not caught.
+# Exceptions of a request to a bucket. Any other exception is a bug in this package, and is not caught.
 ERRORS = (boto.BotoCoreError, boto.ClientError, ResponseParserError, RawHttpError)
 AGAIN_CODES = frozenset(
     {
@@ -43,17 +43,17 @@ DENIED_CODES = ("AccessDenied", "AllAccessDisabled", "AccountProblem", "InvalidO
 
 
 def code_of(error: BaseException) -> str:
-    """S3's error code; the HTTP status if the response had no body; "" if there was no response."""
+    """Return S3's error code; the HTTP status if the response had no body; "" if there was no response."""
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, boto.ClientError) else ""
 
 
 def status_of(error: BaseException) -> int:
-    """The HTTP status; 0 if there was no response."""
+    """Return the HTTP status; 0 if there was no response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(error, boto.ClientError) else 0
 
 
 def worth_again(error: BaseException) -> bool:
-    """Whether a retry of the same request may succeed."""
+    """Return whether a retry of the same request may succeed."""
     if isinstance(error, boto.SSLError):
         return "CERTIFICATE" not in str(error).upper() and "WRONG_VERSION" not in str(error).upper()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError | boto.IncompleteReadError | RawHttpError):
@@ -61,13 +61,13 @@ def worth_again(error: BaseException) -> bool:
     code, status = code_of(error), status_of(error)
     if code in AGAIN_CODES or status in AGAIN_STATUS:
         return True
-    # 501: the service lacks the feature.
+    # Status 501 means that the service lacks the feature.
     return status >= 500 and status != 501 and code != "NotImplemented"
 
 
 def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool = True) -> StoreError:
-    """The error to raise. `tried_s`: how many seconds the request was retried. `met`: whether the service has ever answered; if
-    not, its name is probably wrong."""
+    """Return the error to raise. `tried_s`: for how many seconds the request was retried. `met`: whether the service has ever
+    answered; if it has not, its name is probably wrong."""
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):
         if isinstance(error, boto.EndpointConnectionError):
@@ -86,12 +86,12 @@ def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool =
 
 
 def not_s3(at: str, how: str) -> str:
-    """The message for an endpoint that is a web server but not S3."""
+    """Return the message for an endpoint that is a web server but not S3."""
     return f"{at} answers, but not as S3 does ({how}); check endpoint_url"
 
 
 def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
-    """The message for a request that the service refused."""
+    """Return the message for a request that the service refused."""
     code, status = code_of(error), status_of(error)
     if code == "NoSuchBucket":
         return f"{at} has no bucket {place.bucket!r}; create it, or correct the store's URI (bucket, endpoint_url, region)"
@@ -105,7 +105,7 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
         headers: dict[str, Any] = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         found = str(error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region") or "")
         region = (found if found.replace("-", "").isalnum() else "") or "REGION"
-        return f"bucket {place.bucket!r} lies in another region than boto3 asked; add region={region} to the store's URI"
+        return f"bucket {place.bucket!r} is in another region than boto3 asked; add region={region} to the store's URI"
     if code == "NotImplemented" or status == 501:
         return f"{at} has no conditional writes (If-None-Match: {code}, HTTP {status}); use a service that has them"
     if code in DENIED_CODES or status in {401, 403}:
@@ -116,7 +116,7 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
 
 
 def _own_side(error: Exception, at: str) -> str:
-    """The message for an error on this machine or in the network."""
+    """Return the message for an error on this machine or in the network."""
     if isinstance(error, CREDENTIALS):
         named = error.kwargs.get("cred_var") or error.kwargs.get("profile") or "see ~/.aws"
         return f"boto3 could not get credentials ({type(error).__name__}: {named}); {CHECK_KEY}"

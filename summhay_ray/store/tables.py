@@ -1,7 +1,7 @@
-"""Tables: records of any class as rows and columns.
+"""Tables, which convert records of any class to rows and columns.
 
-A `Table` makes a table of a record class. A run keeps the table's `Columns` in its record, so that the run can be read without
-the class. Rows with the same primary key are the same row, even if it was written several times.
+A `Table` defines a table by a record class. A run's record contains the table's `Columns`, so that the run can be read without
+the class. Rows with the same primary key count as one row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMES: Mapping[Any, str] = {
     tuple[int, ...]: "list<item: int64>",
     tuple[float, ...]: "list<item: double>",
 }
-"""The Python type of a field -> the type of its column, as named in `schemas/` and in a run's record."""
+"""The Python type of a field -> the name of its column's type in `schemas/` and in a run's record."""
 
 _ARROW: Mapping[str, pa.DataType] = {
     "string": pa.string(),
@@ -61,7 +61,7 @@ _POLARS: Mapping[pa.DataType, pl.DataType] = {
 }
 _NAME_OF = {kind: name for name, kind in _ARROW.items()}
 _OF_A_KEY = (pa.string(), pa.int64(), pa.float64(), pa.bool_())
-"""The types that a key column may have: single values that can be sorted."""
+"""The allowed types of a key column: single values that can be sorted."""
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 _SUPPORTED = "str, int, float, bool, tuple[str, ...], tuple[int, ...], tuple[float, ...], or one of these | None"
 
@@ -85,15 +85,15 @@ class TableBody(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A table's description in a run's record: its name, its key columns and all its columns."""
+    """A table's description in a run's record: its name, its key and all its columns."""
 
     table: str
     key: tuple[str, ...]
     schema: pa.Schema
-    """Each field's metadata holds its description."""
+    """Each field's metadata contains its description."""
 
     def to_json(self) -> dict[str, Any]:
-        """The table's entry in a run's record."""
+        """Return the table's entry in a run's record."""
         columns = [
             {
                 "name": field.name,
@@ -107,8 +107,8 @@ class Columns:
 
     @classmethod
     def from_json(cls, body: TableBody) -> Columns:
-        """The inverse of `to_json`. Raises ValueError for a column of an unknown type, a repeated column, and a key with a column
-        that does not hold single values."""
+        """Return the columns from the result of `to_json`. Raises ValueError for a column of an unknown type, a repeated column,
+        or a key column without single values."""
         kinds = {column["name"]: _ARROW.get(column["type"]) for column in body["columns"]}
         key = body["key"]
         if (
@@ -125,20 +125,20 @@ class Columns:
         return cls(body["name"], tuple(key), pa.schema(fields))
 
     def agrees(self, other: Columns) -> bool:
-        """Whether the common columns have the same types."""
+        """Return whether the columns that both have are of the same types."""
         types = {field.name: field.type for field in self.schema}
         return all(types.get(field.name, field.type) == field.type for field in other.schema)
 
     def as_frame(self, rows: Sequence[Any]) -> pl.DataFrame:
-        """The rows in the given order; each is a record with the columns as attributes.
+        """Return the rows as a frame, in the given order. Each row is a record with the columns as attributes.
 
-        Raises TypeError, ValueError or OverflowError for a value that its column cannot hold: one of another type, a null in a
-        column that does not allow it, a NaN in a key column.
+        Raises TypeError, ValueError or OverflowError for a value that does not fit its column: one of another type, a null in a
+        column that does not allow null, or a NaN in a key column.
         """
         return pl.DataFrame([self._series(field, list(map(attrgetter(field.name), rows))) for field in self.schema])
 
     def flaw(self, row: Any) -> str | None:
-        """The name of the first column that cannot hold the row's value; None if every column can."""
+        """Return the name of the first column that does not fit the row's value; None if all fit."""
         for field in self.schema:
             try:
                 self._series(field, [getattr(row, field.name)])
@@ -147,22 +147,22 @@ class Columns:
         return None
 
     def _series(self, field: pa.Field, values: list[Any]) -> pl.Series:
-        # Avoid pyarrow here: its conversion of lists imports pandas, which takes half a second and 40 MiB in every process that
+        # Avoid pyarrow here. Its conversion of lists imports pandas, which costs half a second and 40 MiB in every process that
         # writes rows.
         name, kind = field.name, _POLARS[field.type]
         items, known = values, list[int | None]()
         inner: Any = kind
         if isinstance(kind, pl.List):
-            # Build the column from all items at once: list by list, polars takes twenty times as long.
+            # Build the column from all items together, since polars takes twenty times as long list by list.
             lists = [value.tolist() if hasattr(value, "tolist") else value for value in values]
             for value in lists:
                 if value is not None and not isinstance(value, list | tuple):
                     raise TypeError(f"{type(value).__name__} is not a list")
             items, inner = [item for value in lists if value for item in value], kind.inner
             starts = itertools.accumulate((len(value or ()) for value in lists), initial=0)
-            # A None in place of a start makes the list null.
+            # If a start is None, the list is null.
             known = [start if value is not None else None for start, value in zip(starts, [*lists, []], strict=True)]
-        # Polars would convert a bool to 0 or 1.
+        # Refuse bools here, which polars would convert to 0 or 1.
         if inner != pl.Boolean and bool in set(map(type, items)):
             raise TypeError(f"{name}: a bool is not {inner}")
         series = pl.Series(name, items, inner, strict=True)
@@ -171,24 +171,25 @@ class Columns:
             series = pl.Series(name, pa.LargeListArray.from_arrays(offsets, series.to_arrow()), kind)
         if not field.nullable and series.null_count():
             raise ValueError(f"table {self.table}: {name} may not be null")
-        # NaN equals nothing, not even itself, so it cannot identify a row.
+        # NaN is not even equal to itself, so it cannot identify a row.
         if name in self.key and kind == pl.Float64 and series.is_nan().any():
             raise ValueError(f"table {self.table}: {name} is part of the key, and may not be NaN")
         return series
 
     def frame(self, found: Sequence[pl.DataFrame], more: str = "") -> pl.DataFrame:
-        """Combine frames of one schema, without repeated rows, sorted by primary key. `more`: an additional text column to keep.
+        """Combine frames with the same schema, without repeated rows, sorted by primary key. `more`: an additional text column to
+        keep.
 
-        If rows have the same key, the first one is kept, in the order of any additional columns, then in the given order.
+        If several rows have the same key, the first one is kept. They are ordered by any additional columns, and then as given.
         """
-        # `Schema.empty_table` would import pandas, which takes longer than reading a small run.
+        # Do not use `Schema.empty_table`, which imports pandas; that takes longer than reading a small run.
         frame = pl.concat(found) if found else pl.DataFrame(pa.Table.from_batches([], self.schema))
         if more and not found:
             frame = frame.with_columns(pl.lit("", pl.String).alias(more))
         key, names = list(self.key), self.schema.names
         beyond = [name for name in frame.columns if name not in names]
         ordered = frame.sort([*key, *beyond], maintain_order=True).select(*names, *([more] if more else []))
-        # Equal keys are adjacent now; finding them by hash would take twice the memory.
+        # Equal keys are adjacent now. Finding them by hash would need twice the memory.
         return ordered.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key))
 
 
@@ -198,9 +199,10 @@ Tables = Mapping[str, Columns]
 
 @dataclass(frozen=True)
 class Table:
-    """A table and the dataclass whose instances are its rows.
+    """A table, whose rows are instances of a dataclass.
 
-    Each field is a column. Its type is `Annotated[type, "its description in one line"]`, or a plain type without a description.
+    Each field of the dataclass is a column. The field's type is `Annotated[type, "description in one line"]`, or a type without a
+    description.
     """
 
     name: str
@@ -210,11 +212,11 @@ class Table:
     without: tuple[str, ...] = ()
     """Fields of the record that are not columns."""
     texts: tuple[str, ...] = ()
-    """The columns with texts of documents, which a dataset for the Hub leaves out unless it is asked for them."""
+    """The columns with texts of documents. A dataset for the Hub leaves them out unless the user asks for them."""
 
     @functools.cached_property
     def columns(self) -> Columns:
-        """The columns of the record's fields. Raises UserError for an unusable field or key."""
+        """The columns, made from the record's fields. Raises UserError for an unusable field or key."""
         record = self.record.__name__
         if not _WORD.fullmatch(self.name):
             raise UserError(f"table {self.name!r}: expected small letters, digits and _, beginning with a letter")
@@ -223,7 +225,7 @@ class Table:
         try:
             hints = typing.get_type_hints(self.record, include_extras=True)
         except NameError as error:
-            raise UserError(f"table {self.name}: {record}: {error}; a field's type is looked up where the class stands") from None
+            raise UserError(f"table {self.name}: {record}: {error}; define a field's type in the module of the class") from None
         names = [field.name for field in dataclasses.fields(self.record) if field.name not in self.without]
         fields = []
         for name in names:
@@ -254,22 +256,22 @@ class Table:
         return Columns(self.name, self.key, schema)
 
     def describe(self) -> dict[str, Any]:
-        """The table as a JSON document, the content of `schemas/<table>.json`."""
+        """Return the table as a JSON document, which is the content of `schemas/<table>.json`."""
         doc = (self.record.__doc__ or "").strip()
         return {"table": self.name, "row": doc, "primary_key": list(self.key), "columns": self.columns.to_json()["columns"]}
 
     def frame(self, rows: Iterable[Any]) -> pl.DataFrame:
-        """The rows as a polars frame, sorted by primary key; the first row of each key."""
+        """Return the first row of each key as a polars frame, sorted by primary key."""
         return self.columns.frame([self.columns.as_frame(list(rows))])
 
     def records(self, frame: pl.DataFrame) -> list[Any]:
-        """The frame's rows as instances of the record class; columns that the class lacks are left out."""
+        """Return the frame's rows as instances of the record class. Columns that the class lacks are left out."""
         rows = frame.select(self.columns.schema.names).to_dicts()
         return [self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in rows]
 
 
 def columns_of(tables: Iterable[Table]) -> Tables:
-    """Table name -> columns. Raises UserError if two tables have the same name, and as `Table.columns` does."""
+    """Return table name -> columns. Raises UserError if two tables have the same name; see also `Table.columns`."""
     columns: dict[str, Columns] = {}
     for table in tables:
         if table.name in columns:
@@ -279,26 +281,26 @@ def columns_of(tables: Iterable[Table]) -> Tables:
 
 
 def digest(frame: pl.DataFrame) -> str:
-    """sha256 (hex) over the frame's rows in order, each as JSON. Equal tables have equal digests on every machine."""
+    """Return the sha256 (hex) of the frame's rows in order, each as JSON. Equal tables have equal digests on every machine."""
     hasher = hashlib.sha256()
     hash_rows(hasher, frame)
     return hasher.hexdigest()
 
 
 def hash_rows(hasher: hashlib._Hash, frame: pl.DataFrame) -> None:
-    """Add a piece of a table to the hash of its `digest`."""
+    """Add a piece of a table to the hash from which its `digest` is made."""
     names = sorted(frame.columns)
     line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
-    # Slices are small because several copies of a slice's text are in memory at once.
+    # The slices are small, since several copies of a slice's text are in memory at the same time.
     for part in frame.iter_slices(max(1, min(10_000, _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))))):
-        # Whole columns are converted because going by rows takes three times as long.
+        # Convert whole columns, since converting rows takes three times as long.
         columns = [list(map(_writer(part[name].dtype, part[name].null_count() > 0), part[name].to_list())) for name in names]
         hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
 
 
 def _writer(kind: Any, nulls: bool = True) -> Callable[[Any], str]:
-    """A function with the result of `json.dumps` for values of a column's type, in a fifth of the time. `nulls`: whether the
-    column has any."""
+    """Return a function that writes values of a column's type like `json.dumps`, in a fifth of the time. `nulls`: whether the
+    column has nulls."""
     write = _WRITERS.get(kind, json.dumps)
     if isinstance(kind, pl.List):
         item = _writer(kind.inner)

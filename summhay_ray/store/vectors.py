@@ -1,8 +1,8 @@
-"""Embedding vectors: computed once, stored as Parquet, shared by all runs of the store.
+"""Embedding vectors, which are computed once, stored as Parquet, and shared by all runs of the store.
 
-A space holds the vectors of one configuration (model, revision, options); in it, the key of a vector is the sha256 of its text.
-Each file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content, so that a damaged file is detected and deleted,
-and its vectors are computed again.
+A space contains the vectors of one configuration (model, revision, options). In a space, the key of a vector is the sha256 of its
+text. A file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content. So a damaged file is detected and deleted, and
+its vectors are computed again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 SUFFIX = ".parquet"
 OPEN_FILES = 64
-"""Number of files of a space that stay in memory: about 25 MB."""
+"""Maximum number of a space's files in memory, which need about 25 MB."""
 
 
 @dataclass(frozen=True)
@@ -35,31 +35,31 @@ class Kept:
     vector: NDArray[np.float32]
     n_tokens: int
     n_cut: int = 0
-    """Tokens of the text that the model did not read."""
+    """Number of tokens of the text that the model did not read."""
 
 
 class VectorSpace:
-    """The vectors of one space. Thread-safe; the files read most recently stay in memory."""
+    """The vectors of one space. The most recently used files stay in memory. It is thread-safe."""
 
     def __init__(self, files: Files | None, space: str) -> None:
-        """`files`: the store's files; None for a space that is kept in memory only."""
+        """`files`: the store's files; None for a space that exists only in memory."""
         self._files = files
         self._folder = f"{FOLDER}/{space}"
         self._where: dict[bytes, str] = {}
-        """Key -> the file that holds its vector."""
+        """Key -> the file that contains its vector."""
         self._known: set[str] = set()
-        """The files that were read, including those whose vectors are all in earlier files."""
+        """The files that were read, including files whose vectors are all in earlier files."""
         self._open: OrderedDict[str, dict[bytes, Kept]] = OrderedDict()
-        """File -> its vectors, for the files read most recently."""
+        """File -> its vectors, for the most recently used files."""
         self._lock = threading.Lock()
 
     @staticmethod
     def key(text: str) -> bytes:
-        """The key of a text's vector: the sha256 of the text."""
+        """Return the key of a text's vector, which is the sha256 of the text."""
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Kept]:
-        """The stored vectors of these keys. New files are read only if a key is not known yet."""
+        """Return the stored vectors of these keys. New files are read only if a key is unknown."""
         wanted = dict.fromkeys(keys)
         with self._lock:
             if any(key not in self._where for key in wanted):
@@ -82,8 +82,8 @@ class VectorSpace:
         half: bool = False,
         n_cut: Sequence[int] = (),
     ) -> None:
-        """Store vectors, an array of shape (keys, dimensions), as one file. `half`: round them to 2-byte floats. `n_cut`: tokens
-        of each text that the model did not read; empty where it read all."""
+        """Store vectors, an array of shape (keys, dimensions), as one file. `half`: round them to 2-byte floats. `n_cut`: number
+        of tokens of each text that the model did not read; empty if it read all."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -97,7 +97,7 @@ class VectorSpace:
         if any(n_cut):
             columns["n_cut"] = pa.array(list(map(int, n_cut)), pa.int32())
         sink = io.BytesIO()
-        # Vectors hardly compress, so compression would only cost time.
+        # Vectors hardly become smaller, so compression would only cost time.
         pq.write_table(pa.table(columns), sink, compression="none", write_statistics=False)
         content = sink.getvalue()
         name = f"{self._folder}/{hashlib.sha256(content).hexdigest()}{SUFFIX}"
@@ -107,7 +107,8 @@ class VectorSpace:
             self._index(name, content)
 
     def _rows(self, name: str) -> Mapping[bytes, Kept]:
-        """The vectors in a file; none if it is damaged or gone, so that they are computed again when needed."""
+        """Return the vectors in a file; none if the file is damaged or missing. They are then computed again when they are
+        needed."""
         if name not in self._open and self._files is not None:
             try:
                 content = self._files.read(name)
@@ -124,7 +125,7 @@ class VectorSpace:
         return self._open[name]
 
     def _index(self, name: str, content: bytes) -> None:
-        """Remember the vectors in a file."""
+        """Add the vectors in a file to the index, and keep them in memory."""
         import numpy as np
         import pyarrow.parquet as pq
 
@@ -139,18 +140,18 @@ class VectorSpace:
         for key in rows:
             self._where.setdefault(key, name)
         self._open[name] = rows
-        # Without a store, vectors cannot be read again, so none are dropped.
+        # Without a store, vectors cannot be read again, so keep all of them.
         while self._files is not None and len(self._open) > OPEN_FILES:
             self._open.popitem(last=False)
 
 
 def n_vector_files(files: Files) -> int:
-    """The number of files of vectors in the store: each holds a block of texts."""
+    """Return the number of vector files in the store. Each contains a block of texts."""
     return sum(1 for space in files.folders(FOLDER) for _ in files.names(f"{FOLDER}/{space}", SUFFIX))
 
 
 def vector_flaws(files: Files) -> Mapping[str, int]:
-    """Vector file of the store -> number of its vectors, or -1 if it is damaged. Changes nothing."""
+    """Return vector file of the store -> number of its vectors, or -1 if it is damaged. Changes nothing."""
     import pyarrow.parquet as pq
 
     found: dict[str, int] = {}
@@ -164,25 +165,25 @@ def vector_flaws(files: Files) -> Mapping[str, int]:
 
 @dataclass
 class Dimensions:
-    """The dimensions of each space, as far as this process knows them. Thread-safe."""
+    """The number of dimensions of each space, as far as this process knows it. It is thread-safe."""
 
     files: Files
     _decided: dict[str, int | None] = field(default_factory=dict)
-    """Space -> its dimensions; None until an answer decides."""
+    """Space -> its number of dimensions; None until an answer decides it."""
     _read: dict[str, int] = field(default_factory=dict)
-    """Space -> dimensions of the first stored answer that was read before an answer decided."""
+    """Space -> the number of dimensions of the first stored answer that was read before an answer decided it."""
     overruled: set[str] = field(default_factory=set)
-    """Spaces where an answer decided against earlier ones."""
+    """Spaces in which a new answer has decided a number of dimensions that differs from earlier answers."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fits(self, space: str, dimensions: int) -> bool:
-        """Whether a stored answer with this number of dimensions fits the other answers."""
+        """Return whether a stored answer with this number of dimensions fits the other answers."""
         with self._lock:
             decided = self._of(space)
             return dimensions == (self._read.setdefault(space, dimensions) if decided is None else decided)
 
     def expected(self, space: str, dimensions: int) -> int:
-        """The valid number of dimensions, given a new answer with `dimensions`. The first such answer decides."""
+        """Return the valid number of dimensions. `dimensions`: the number of a new answer. The first new answer decides."""
         with self._lock:
             decided = self._of(space)
             if decided is None:
@@ -194,7 +195,7 @@ class Dimensions:
                     for other in before:
                         if other != dimensions:
                             self.files.delete(f"{FOLDER}/dimensions/{space}/{other}")
-                    # Another process may have decided at the same time; otherwise only these dimensions are stored.
+                    # Another process may have decided at the same time. If not, only this number of dimensions is stored.
                     before = [other for other in self._stored(space) if other != dimensions] or [dimensions]
                 decided = self._decided[space] = before[0]
         if decided != dimensions:

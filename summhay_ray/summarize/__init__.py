@@ -1,4 +1,4 @@
-"""Contexts, prompts, strategies, bullets and offline summarizers."""
+"""Contexts, prompts, strategies and bullets of summaries, and offline summarizers."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -50,7 +50,8 @@ __all__ = [
 
 
 def make_summarizer(strategy: str | Mapping[str, Any] = "direct") -> Summarizer:
-    """The strategy with a name or short name, or the class at `module:Class`; `{strategy: NAME, option: value}` sets options.
+    """Return the strategy with a name or short name, or the class at `module:Class`. `{strategy: NAME, option: value}` sets
+    options.
 
     Raises plugins.UnknownName for an unknown strategy, an unknown option or a wrong value.
     """
@@ -77,7 +78,7 @@ def make_summarizer(strategy: str | Mapping[str, Any] = "direct") -> Summarizer:
 
 
 def strategy_options(name: str) -> list[str]:
-    """The options of a built-in strategy; empty for any other name."""
+    """Return the options of a built-in strategy; none for any other name."""
     from summhay_ray.summarize import strategies
 
     made = plugins.discover(strategies).get(SHORT_NAMES.get(name, name))
@@ -85,7 +86,7 @@ def strategy_options(name: str) -> list[str]:
 
 
 def local_models() -> dict[str, type[LocalModel]]:
-    """The offline summarizers, which need no API key, by name (`offline/support`, `offline/lead`)."""
+    """Return the offline summarizers, which need no API key, by name (`offline/support`, `offline/lead`)."""
     from summhay_ray.summarize import offline
 
     return plugins.discover(offline)

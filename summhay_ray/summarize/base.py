@@ -1,8 +1,8 @@
-"""The contract of a summarizer. Imports records, outcome and llm; imported from `summhay_ray.summarize`.
+"""The contract of a summarizer. Import it from `summhay_ray.summarize`.
 
-To add a strategy, write a class in `strategies/` that has the members of `Summarizer`. A spec names it with
-`strategies: [NAME]`, with `summarizers: [{model: ..., strategy: NAME}]`, or as `my_package.my_module:MyStrategy`. The parameters
-of its constructor are its options: `{strategy: NAME, option: value}`.
+To add a strategy, write a class in `strategies/` that has the members of `Summarizer`. A spec uses it by `strategies: [NAME]` or
+`summarizers: [{model: ..., strategy: NAME}]`, where NAME may be `my_package.my_module:MyStrategy`. The parameters of its
+constructor are its options: `{strategy: NAME, option: value}`.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,11 @@ from summhay_ray.outcome import Outcome
 from summhay_ray.records import Haystack, Subtopic
 
 Form = Literal["bullets", "answer"]
-"""The form of a summary: bullets with citations, one per insight requested, or one text that answers the query."""
+"""The form of a summary: bullets with citations, one per requested insight, or one text that answers the query."""
 
 Step = Literal["write", "reduce", "refine"]
-"""The purpose of a call: summarize the documents shown, merge several summaries, or refine a summary with more documents."""
+"""The purpose of a call: to summarize the documents shown, to merge several summaries, or to refine a summary with more
+documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +51,24 @@ class Task:
     sample: int = 0
     lookup: str = ""
     token_budget: int | None = None
-    """cl100k tokens of documents that one call may show; None: no limit."""
+    """Maximum cl100k tokens of documents that one call may show; None: no limit."""
     form: Form = "bullets"
     n_words: int = 250
-    """Maximum words of an answer; for form `answer` only."""
+    """Maximum number of words of an answer, only for the form `answer`."""
     shares: Literal["nothing", "documents", "prompt"] = "nothing"
     """The beginning that this task's prompt shares with other tasks of the model: its documents, or the whole prompt."""
     step: Step = "write"
     notes: tuple[str, ...] = ()
-    """The earlier summaries that a reduce or refine step starts from."""
+    """The earlier summaries that a reduce or refine step uses."""
     reducer: Reducer | None = None
-    """The model of the reduce steps; None: the task's own."""
+    """The model of the reduce steps; None: the task's own model."""
 
 
 class Summarizer(Protocol):
-    """Turns a query and its context into the outcome of a summary. Every model call goes through `ask`."""
+    """Turns a query and its context into the outcome of a summary. It calls models only through `ask`."""
 
     name: ClassVar[str]
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The raw answer whose text is the summary (`bullets_of` splits its lines), or the reason for its absence."""
+        """Return the raw answer whose text is the summary (`bullets_of` splits its lines), or the reason why there is none."""
         ...

@@ -1,8 +1,8 @@
-"""The context of one query: which documents the model sees, in which order, and how much of the last (paper, sections 5.1, 5.4).
+"""The context of a query: the documents that the model sees, in order, and how much of the last one (paper, sections 5.1, 5.4).
 
 After retrieval, documents are taken in rank order up to a token budget (paper, section 5.1: 15,000). A whole haystack is shown in
-the order that the plan names. A `Context` holds only document numbers; `shown_documents` restores the texts, equal on every
-machine.
+the order that the plan names. A `Context` has only document numbers; `shown_documents` restores the texts, which are equal on
+every machine.
 
 To add an ordering, write a function `(haystack, subtopic_id, seed) -> document numbers` anywhere on the Python path, and name it
 in the spec: `orderings: [my_package.my_module:my_ordering]`.
@@ -27,23 +27,23 @@ class ContextPlan:
     """The settings for contexts of one retriever and ordering; the same for every query."""
 
     retriever: str
-    """Retriever as the spec names it."""
+    """The retriever's name in the spec."""
     ordering: str = "given"
-    """Ordering of a whole haystack. A ranking keeps its order, which is `given`."""
+    """The order of a whole haystack. A ranking keeps its order, which is called `given`."""
     token_budget: int | None = None
     """Maximum cl100k tokens of documents, at least 1; None for no limit. Ignored for a whole haystack."""
     seed: int = 0
-    """The spec's seed. Part of the context's id, even if the retriever is not random."""
+    """The spec's seed. It is part of the context's id, even if the retriever is not random."""
     whole: bool = False
     """Whether the ranking is the haystack itself (`Retriever.whole`)."""
 
 
 def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: ContextPlan) -> Context:
-    """The context of one query. `ranked`: document numbers in ranking order.
+    """Return the context of one query. `ranked`: document numbers in ranking order.
 
-    Documents are taken while the total is below the budget. The last document may exceed it: `last_tokens` is then the number of
-    its tokens within the budget; it is None if nothing is cut. Raises ValueError if `ranked` repeats a document or has an unknown
-    number, and for a plan that cannot be carried out.
+    Documents are added while the total is below the budget. If the last one exceeds the budget, `last_tokens` is the number of
+    its tokens within the budget; otherwise it is None. Raises ValueError if `ranked` repeats a document or has an unknown number,
+    and for a plan that cannot be carried out.
     """
     if plan.token_budget is not None and plan.token_budget < 1:
         raise ValueError(f"token_budget is {plan.token_budget}; give at least 1 token, or null for no limit")
@@ -80,10 +80,10 @@ def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: 
 
 
 def shown_documents(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
-    """The documents as the model sees them, in the context's order, each with its number in the haystack.
+    """Return the documents as the model sees them, in the context's order, each with its number in the haystack.
 
-    A character that the cut would split is left out; if it is the document's first, the text is empty. Raises ValueError for the
-    context of another haystack.
+    A character that the cut would split is left out. If it is the document's first character, the text is empty. Raises
+    ValueError for the context of another haystack.
     """
     if context.haystack_id != haystack.haystack_id:
         owner = f"{context.haystack_id!r}, not {haystack.haystack_id!r}"
@@ -97,11 +97,11 @@ def shown_documents(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
 
 
 def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
-    """The numbers of all documents in the order shown.
+    """Return the numbers of all documents in the given order.
 
-    given: document order. random: pseudo-random, by seed and content. top, bottom: by oracle score, descending or ascending, ties
-    in document order. middle: relevant documents in the middle (`_middle`). Raises UnknownName for an unknown name, and
-    ValueError if a user's function does not return every document exactly once.
+    `given`: document order. `random`: pseudo-random, by seed and content. `top`, `bottom`: by oracle score, descending or
+    ascending, with ties in document order. `middle`: relevant documents in the middle (`_middle`). Raises UnknownName for an
+    unknown name, and ValueError if a user's function does not return every document exactly once.
     """
     numbers = list(find_ordering(name)(haystack, subtopic_id, seed))
     if sorted(numbers) != sorted(document.number for document in haystack.documents):
@@ -113,7 +113,7 @@ def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[in
 
 
 def find_ordering(name: str) -> Ordering:
-    """The function of a built-in ordering, or the one at `module:function`. Raises UnknownName."""
+    """Return the function of a built-in ordering, or the one at `module:function`. Raise UnknownName."""
     if ":" in name:
         loaded = plugins.load(name)
         if not callable(loaded):
@@ -147,7 +147,7 @@ def _bottom(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
 
 
 def _middle(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
-    """Relevant documents, best first, in the middle; a seeded coin puts each other document before or after them."""
+    """Put relevant documents, best first, in the middle. A seeded coin puts each other document before or after them."""
     scores = _scores(haystack, subtopic_id)
     draws = _draws("middle", haystack, subtopic_id, seed)
     rest = [number for number, score in scores.items() if score == 0]
@@ -166,10 +166,11 @@ def _scores(haystack: Haystack, subtopic_id: str) -> dict[int, int]:
 
 
 def _draws(purpose: str, haystack: Haystack, subtopic_id: str, seed: int) -> dict[int, bytes]:
-    """Document number -> a hash of seed and content, used as a uniform draw; equal in every process."""
+    """Return document number -> a hash of seed and content, used as a uniform draw. It is equal in every process."""
     draws = {}
     for document in haystack.documents:
-        # Not the haystack's id: that changes when a summary is added to a haystack's file, and the order must not.
+        # The haystack's id must not be used: it changes when a summary is added to the haystack's file, but the order must not
+        # change.
         content = ["ordering", purpose, seed, haystack.topic, subtopic_id, document.document_id]
         draws[document.number] = hashlib.sha256(json.dumps(content).encode("ascii")).digest()
     return draws

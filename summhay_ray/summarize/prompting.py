@@ -1,4 +1,4 @@
-"""Renders the prompt of a task, asks a model, and splits its answer into bullets. Imports records and base.
+"""Renders the prompt of a task, asks a model, and splits its answer into bullets.
 
 Documents come first and the query after them, so that all queries over one context share a long prefix. The content of the
 prompts follows sections 3.3 and 5.5 of the paper. Built-in prompts and users' prompt files use the same placeholders, which
@@ -10,8 +10,8 @@ include those of the release:
     [SUBTOPIC]   [QUERY]   [N_insights]   [N_words]       of the query
     [NOTES]   [N_notes]                                   earlier summaries, for a reduce or refine step
 
-All texts enter by `summhay_ray.text`'s `fill`, and cannot end the documents or imitate a header (`text/material.py`). A user's
-template gets the end mark with its documents, and a line that says that they are material.
+`summhay_ray.text.fill` inserts all texts, so that none can end the documents or imitate a header (`text/material.py`). In a
+user's template, the end mark follows the documents, and a line declares them to be material.
 """
 
 import functools
@@ -50,20 +50,20 @@ _BY_QUERY = (*_ASKS, "[N_insights]", "[N_words]", "[NOTES]", "[N_notes]")
 _KNOWN = (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE)
 _LOOKS_LIKE_ONE = re.compile(r"(?<!\[)\[(?:N_\w+|[A-Z][A-Z_]{2,})\](?!\])")
 _MARKUP = {"[INST]"}
-"""Bracketed words of chat templates; they are not misspelt placeholders."""
+"""Bracketed words of chat templates, which are not misspelt placeholders."""
 
 
 def render(task: Task) -> str:
-    """The prompt of the task's step.
+    """Return the prompt of the task's step.
 
-    The template of a first step is the user's prompt file if there is one, else the built-in prompt for the form and domain, or
-    for the form without documents.
+    The template of a first step is the user's prompt file. By default, it is the built-in prompt for the form and domain, or for
+    the form without documents.
     """
     return texts.fill(_template(task), _values(task))
 
 
 def _values(task: Task) -> dict[str, texts.Material | texts.Block | int]:
-    """The values of the placeholders."""
+    """Return the values of the placeholders."""
     haystack = task.haystack
     section = documents_section(task.shown, haystack.domain)
     lines = {
@@ -74,7 +74,7 @@ def _values(task: Task) -> dict[str, texts.Material | texts.Block | int]:
     }
     return {
         **dict.fromkeys(_DOCUMENTS, section),
-        # Built-in templates write the end mark themselves.
+        # Built-in templates contain the end mark themselves.
         **{f"{name}\n{END_MARK}": section for name in _DOCUMENTS},
         **dict.fromkeys(_COUNTS, len(task.shown)),
         "[N_insights]": n_insights(task),
@@ -87,7 +87,8 @@ def _values(task: Task) -> dict[str, texts.Material | texts.Block | int]:
 
 @functools.lru_cache(maxsize=64)
 def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False) -> str:
-    """sha256 (hex) of a user's prompt file, or of the form's built-in prompts if `text` is empty: part of a run's identity.
+    """Return the sha256 (hex) of a user's prompt file or, if `text` is empty, of the form's built-in prompts. It is part of a
+    run's identity.
 
     `steps`: include the prompts of reduce and refine steps, which some strategies need.
     """
@@ -97,7 +98,7 @@ def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False)
 
 
 def check_prompt(text: str) -> None:
-    """Raises ValueError if a user's prompt file lacks a required placeholder or has an unknown one."""
+    """Raise ValueError if a user's prompt file lacks a required placeholder or has an unknown one."""
     if not any(name in text for name in _DOCUMENTS):
         raise ValueError(f"the prompt has no placeholder for the documents: add {' or '.join(_DOCUMENTS)}")
     if not any(name in text for name in _ASKS):
@@ -110,14 +111,16 @@ def check_prompt(text: str) -> None:
 # Cached, since every query and repeat over a context shows the same documents.
 @functools.lru_cache(maxsize=32)
 def documents_section(shown: tuple[Shown, ...], domain: str) -> texts.Block:
-    """The documents, in the order shown, with the header lines of the domain."""
+    """Return the documents, in the order shown, with the header lines of the domain."""
     return texts.headed(((one.number, one.text) for one in shown), HEADER_WORDS.get(domain, "Document"))
 
 
 def n_insights(task: Task) -> int:
-    """The number of insights to request: the subtopic's insights that some document contains; all of them if that is unknown.
+    """Return the number of insights to request. It is the number of the subtopic's insights in documents or, if that is unknown,
+    the number of all its insights.
 
-    For a subtopic that no document covers: the average over the haystack's other subtopics, since a prompt must not reveal it.
+    For a subtopic that no document covers, it is the average over the haystack's other subtopics, since a prompt must not reveal
+    that nothing covers it.
     """
     if task.subtopic.absent:
         present = sum(not subtopic.absent for subtopic in task.haystack.subtopics)
@@ -144,10 +147,10 @@ def _built_in(name: str) -> str:
 
 
 async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
-    """The model's answer to the prompt of the task's step, or the reason for its absence."""
+    """Return the model's answer to the prompt of the task's step, or the reason why there is none."""
     template, values = _template(task), _values(task)
     prompt = texts.fill(template, values)
-    # Characters at the beginning of the prompt that other tasks share.
+    # The length of the prompt's beginning, which other tasks share.
     shared = len(prompt) if task.shares == "prompt" else 0
     if task.shares == "documents":
         shared = texts.length_before(template, values, _BY_QUERY, prompt)
@@ -164,7 +167,7 @@ async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
 
 
 def final(outcome: Outcome[RawAnswer]) -> Outcome[RawAnswer]:
-    """The outcome without the model's thinking in its text; Malformed if the thinking does not end."""
+    """Return the outcome without the model's thinking in its text; Malformed if the thinking does not end."""
     if not isinstance(outcome, Answer):
         return outcome
     raw = outcome.value
@@ -199,19 +202,19 @@ _DEFINITION = re.compile(r"\\?\[\^\w+\\?\]:")
 
 
 def bullets_of(text: str) -> tuple[str, ...]:
-    r"""The non-blank lines of an answer, stripped, in order; split on "\n" only (paper, section 4.1).
+    r"""Return the non-blank lines of an answer, stripped, in order; split on "\n" only (paper, section 4.1).
 
-    Headings, introductions and remarks count as bullets, as in the release: judges number all of them from 1. A list of
+    Headings, introductions and remarks count as bullets, as in the release, since judges number all of them from 1. A list of
     references is left out (see `remove_references`).
     """
     return remove_references([line.strip() for line in text.split("\n") if line.strip()])
 
 
 def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
-    """The lines without lists of references: they name what was cited, and claim nothing.
+    """Return the lines without lists of references, which name sources but claim nothing.
 
-    Left out are a heading such as `References:` with the entries below it, a line such as `Sources: [1], [2]`, an entry that is
-    only a file's name or an address (`1. a.txt`), and definitions of footnotes (`[^1]: ...`).
+    Four kinds of lines are left out: a heading such as `References:` with the entries below it; a line such as `Sources: [1],
+    [2]`; an entry that is only a file name or an address (`1. a.txt`); and definitions of footnotes (`[^1]: ...`).
     """
     claims: list[str] = []
     listing = False
@@ -237,13 +240,13 @@ def remove_references(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _claimed_text(text: str) -> str:
-    """The remainder of a text without citations, names of files, addresses and punctuation."""
+    """Return the rest of a text without citations, file names, addresses and punctuation."""
     for group in reversed(read_citations(text).groups):
         text = text[: group.begin] + " " + text[group.end :]
     return _NO_WORDS.sub("", _FILE_OR_URL.sub(" ", text))
 
 
 def refuses(text: str) -> bool:
-    """Whether an answer is a refusal: short, without citations, and beginning with "I cannot help", "I'm unable to ..."."""
+    """Whether an answer is a refusal: it is short, has no citations, and begins with "I cannot help", "I'm unable to ..."."""
     answer = text.strip()
     return len(answer) <= _LONGEST_REFUSAL and not re.search(r"\[[\d, ]+\]", answer) and bool(_REFUSAL.match(answer))

@@ -1,7 +1,7 @@
-"""Audits of haystacks by people: the sheet, its labels, and the figures of labels.
+"""Audits of haystacks by people: writes the sheet, reads its labels, and computes figures from them.
 
 After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the plan assigns insights to subtopics (Table 4) and
-says which insights a document contains (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
+marks the insights that a document contains (Table 5). The sheet is CSV in UTF-8, and does not show expected answers.
 """
 
 import random
@@ -18,23 +18,24 @@ from summhay_ray.sheets import read_sheet, sheet
 from summhay_ray.text import text_hash
 
 COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "subtopics", "question", "answer")
-"""Columns of the sheet; only `row` and `answer` are read back."""
+"""Columns of the sheet. Only `row` and `answer` are read back."""
 
 ASSIGN = "Which subtopic or subtopics does the insight belong to? Write the number, or several with commas; 0 for none."
 PRESENT = "Does the text say the insight? Write yes or no."
 
 _ROW = re.compile(r"r([0-9]{1,9})of([0-9]{1,9})-([0-9a-f]{16})")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
-"""Spreadsheets may write 3 as 3.0."""
+"""Matches a number as spreadsheets may write it: 3.0 for 3."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 ALL = "all"
 _STATED, _OTHERS = 55, 100
-"""The 155 questions of the paper's Table 5: insights that are in the document according to the haystack, and others."""
+"""Numbers of the 155 questions of the paper's Table 5: about insights that the haystack lists for the document, and about
+others."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One question to a person. `row`: an id that reveals nothing (its number, and a hash of its contents)."""
+    """A question to a person. `row`: an id that reveals nothing, made of the row's number and a hash of its contents."""
 
     row: str
     kind: str
@@ -52,7 +53,8 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A question with its expected answer: the index of the insight's subtopic in `subtopics` (texts), or 0 for no, 1 for yes."""
+    """A question with its expected answer: for a subtopic, its index in `subtopics` (texts); for a document, 0 for no or 1 for
+    yes."""
 
     kind: str
     haystack: str
@@ -85,7 +87,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """An insight that a person looked for in a document. `expected`: whether the haystack says that it is there."""
+    """An insight that a person looked for in a document. `expected`: whether the haystack lists it for this document."""
 
     haystack: str
     domain: str
@@ -104,9 +106,11 @@ class Labels:
 
 
 def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents: int, seed: int) -> list[AuditRow]:
-    """The questions about `n_insights` insights and `n_documents` documents, divided evenly among the haystacks (released JSON),
-    distracting subtopics included. The same haystacks, numbers and seed give the same rows. Raises UserError for two haystacks of
-    the same name."""
+    """Draw questions about `n_insights` insights and `n_documents` documents, divided evenly among the haystacks (released JSON),
+    including distracting subtopics.
+
+    The same haystacks, numbers and seed give the same rows. Raises UserError for two haystacks with the same name.
+    """
     _named_apart(raws)
     insights = [_shuffled(list(_assignments(raw)), seed, "insights", raw) for raw in raws]
     items = _in_turn(insights, n_insights)
@@ -118,7 +122,7 @@ def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents
         items += _questions(raw, document, seed)
     rows = []
     for number, item in enumerate(items, 1):
-        # Show a digest, because ids may reveal which documents and insights belong together.
+        # Show a digest, since ids may reveal which documents and insights belong together.
         row = f"r{number}of{len(items)}-{item.digest}"
         subtopics = "\n".join(f"{place}. {text}" for place, text in enumerate(item.subtopics, 1))
         question = PRESENT if item.kind == "document_insight" else ASSIGN
@@ -133,7 +137,7 @@ def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
 
 
 def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
-    """The labels in a sheet that was written for these haystacks. Raises UserError, which names row and column in one line."""
+    """Read the labels in a sheet that was written for these haystacks. Raise UserError, which names row and column."""
     _named_apart(raws)
     items = {item.digest: item for raw in raws for item in _assignments(raw)}
     items |= {item.digest: item for raw in raws for document in raw["documents"] for item in _readings(raw, document)}
@@ -170,9 +174,11 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
 
 
 def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
-    """The figures of Tables 4 and 5 for one haystack (released JSON), with its own checks in place of a person. For insights, the
-    last round counts; for documents, the first, which shows the text before editing. `plan_corrected`: pairs of a document and an
-    insight for which the plan was corrected at the end."""
+    """Return the figures of Tables 4 and 5 for one haystack (released JSON), with the haystack's own checks in place of a person.
+
+    For insights, the last round counts; for documents, the first round, which shows the text before editing. `plan_corrected`:
+    number of pairs of a document and an insight for which the plan was corrected at the end.
+    """
     last = {(check.kind, check.subject, check.object): check for check in checks}
     chosen = {subject: check.found for (kind, subject, _), check in last.items() if kind == "insight_subtopic"}
     said = [check for (kind, _, _), check in last.items() if kind == "document_insight"]
@@ -229,12 +235,13 @@ def _readings(raw: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[_
 
 
 def _questions(raw: Mapping[str, Any], document: Mapping[str, Any], seed: int) -> list[_Item]:
-    """Questions about the insights of the document, and about others in the paper's proportion if there are enough; shuffled."""
+    """Return questions about the insights of the document, and about others in the paper's proportion if there are enough;
+    shuffled."""
     items = list(_readings(raw, document))
     where = f"questions {document['document_id']}"
     held = _shuffled([item for item in items if item.expected], seed, where, raw)
     others = _shuffled([item for item in items if not item.expected], seed, where, raw)
-    # A document without insights gets questions too, as a person may find some in it.
+    # A document without insights gets questions, too, since a person may find some in it.
     number = round(max(1, len(held)) * _OTHERS / _STATED)
     return _shuffled(held + others[:number], seed, where, raw)
 
@@ -246,7 +253,7 @@ def _shuffled(items: list[Any], seed: int, what: str, raw: Mapping[str, Any]) ->
 
 
 def _in_turn(lists: Sequence[Sequence[Any]], number: int) -> list[Any]:
-    """At most `number` items: the first of each list, then the second of each, and so on; ordered by list."""
+    """Return at most `number` items: the first of each list, then the second of each, and so on. They are ordered by list."""
     turns = sorted((turn, place) for place, listed in enumerate(lists) for turn in range(len(listed)))[:number]
     return [lists[place][turn] for place, turn in sorted((place, turn) for turn, place in turns)]
 
@@ -273,13 +280,14 @@ def _numbers(path: Path, line: int, answer: str, most: int) -> tuple[int, ...]:
 
 
 def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
-    """Tables 4 and 5: a row per domain and one for all. Figures in percent; None if the denominator is 0.
+    """Return Tables 4 and 5: a row per domain and one for all. Figures are in percent; None if the denominator is 0.
 
     An insight assigned to several subtopics is correct if the expected one is among them, since its query leads to it. A separate
-    column has the share of such insights (0.8 % in the paper). Precision: among the insights that the person found in documents,
-    the share that the haystack confirms. Recall: among those that the haystack lists, the share that the person found.
-    `stated_present`: number of samples that the haystack lists as present. Accuracy, precision and F1 depend on their share (in
-    the paper 20 of 70 and 35 of 85, as its recall and accuracy imply).
+    column has the share of such insights (0.8 % in the paper).
+
+    Precision: the person found some insights in documents; the haystack lists this share of them. Recall: the haystack lists some
+    insights; the person found this share of them. `stated_present`: number of samples that the haystack lists as present.
+    Accuracy, precision and F1 depend on their share (in the paper 20 of 70 and 35 of 85, as its recall and accuracy imply).
     """
     domains = sorted({label.domain for label in labels.insights} | {label.domain for label in labels.documents})
     groups = [(domain, [domain]) for domain in domains] + [(ALL, domains)]
@@ -294,7 +302,7 @@ def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
 
 
 def haystack_tables(labels: Labels) -> dict[str, Any]:
-    """Table name -> figures of Tables 4 and 5 for the labels of one haystack; a figure without labels is None."""
+    """Return table name -> figures of Tables 4 and 5 for the labels of one haystack. A figure without labels is None."""
     tables = {"insight_subtopic": _table_4(ALL, labels.insights), "document_insight": _table_5(ALL, labels.documents)}
     return {name: {what: figure for what, figure in row.items() if what != "domain"} for name, row in tables.items()}
 

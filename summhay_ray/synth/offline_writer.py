@@ -1,10 +1,9 @@
 """The local model `offline/writer`, which answers all prompts of a synthesis from templates.
 
-`making/documents.py` describes how models are asked to write documents.
-
-A subtopic is a theme of three things, and the topic. An insight states when, who did how many things, and with what result, with
-numbers and names that no other insight has. A document states its insights among filler, which has neither numbers nor names.
-Prompts of checks are answered by the offline checks. The templates are in `templates.yaml`.
+A subtopic is a theme of three things, and the topic. An insight has a time, a person or firm, an action with a number of things,
+and a result. Its numbers and names are in no other insight. A document states its insights among filler, which has neither
+numbers nor names. The offline checks answer the prompts of checks. The templates are in `templates.yaml`. `making/documents.py`
+describes how models are asked to write documents.
 """
 
 import json
@@ -30,17 +29,18 @@ _Banks = Mapping[str, Sequence[str]]
 """Name of a bank -> its alternatives."""
 
 _TRIES = 50
-"""Maximum attempts to draw an unused fact, and to invent each theme: a range may be exhausted."""
+"""Maximum number of attempts to draw an unused fact, and to invent each theme, since a range may be exhausted."""
 _WORDS, _TOKENS = 12, 60
 """Maximum words and tokens of a topic that a sentence repeats."""
 _SPLIT = (0.0, 0.1, 0.5, 1.0)
-"""By paraphrase level: the probability that an insight's facts are spread over several sentences."""
+"""Paraphrase level -> probability that an insight's facts are spread over several sentences."""
 _ABOUT = 0.1
-"""Chance that a sentence of filler is about the topic."""
+"""Probability that a sentence of filler is about the topic."""
 _SHORTEST = 6
-"""Words of the shortest sentence of filler."""
+"""Number of words of the shortest filler sentence."""
 _QUOTED = 3
-"""Minimum words of a sentence, and of evidence, for one to be found in the other."""
+"""Minimum number of words of both a sentence and the evidence. If one is shorter, they do not match, even if one contains the
+other."""
 
 _JOINT = " with regard to "
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -51,7 +51,7 @@ _PARTS = re.compile(
     r"(?:(?P<when>(?:In|On|By|Since|Until) [^,]*\d{4}), )?(?P<main>.+?)"
     r"(?:, (?P<link>which|so that|after|although|because|while) (?P<rest>(?:[^,]|,(?=\d))+?))?(?P<end>[.!?]?)"
 )
-"""A statement as a time, a main clause and a last clause; any text has a main clause."""
+"""Matches a statement as a time, a main clause and a last clause. Any text has a main clause."""
 _LINKS = {
     "which": "This",
     "so that": "As a result,",
@@ -60,14 +60,14 @@ _LINKS = {
     "because": "The reason was that",
     "while": "Meanwhile,",
 }
-"""Beginning of the last clause when it is a sentence of its own."""
+"""Beginning of the last clause if it becomes a separate sentence."""
 _NO_NAME = re.compile(r"\A(The|An?|In|On|At|Its?|This|These|They|There|After|Some|Many|Most|By|Since|For|With)(?= )")
-"""A first word that becomes lower-case within a sentence."""
+"""Matches a first word that becomes lower-case within a sentence."""
 
 
 @cache
 def _templates() -> tuple[_Banks, Mapping[str, _Banks]]:
-    """The banks of all domains, and all banks of each domain, its own themes first."""
+    """Load the banks of all domains, and all banks of each domain, with the domain's own themes first."""
     raw = load(resources.files("summhay_ray.synth").joinpath("templates.yaml").read_text(encoding="utf-8"))
     domains = raw.pop("domains")
     shared = {name: tuple(text if isinstance(text, list) else text.splitlines()) for name, text in raw.items()}
@@ -81,18 +81,18 @@ def _banks(given: Input, spoken: bool = False) -> _Banks:
 
 
 def _texts(listed: Any) -> list[str]:
-    """The texts in a list of an input, whose entries are texts or objects with one."""
+    """Return the texts in a list of an input, whose entries are texts or objects with a text."""
     return [entry["text"] if isinstance(entry, dict) else entry for entry in listed]
 
 
 class _Facts:
-    """Draws numbers and names that do not occur in an input, each once."""
+    """Draws numbers and names that do not occur in an input, each only once."""
 
     def __init__(self, rng: random.Random, given: Any) -> None:
         self._rng, self._taken = rng, json.dumps(given, ensure_ascii=False).lower()
 
     def draw(self, kind: str) -> str:
-        """A fact of a kind: when, person, firm, town, money, percent, days or count."""
+        """Draw a fact of a kind: when, person, firm, town, money, percent, days or count."""
         rng, banks = self._rng, _templates()[0]
         if kind == "when":
             month = f"{rng.choice(MONTHS)} {rng.randint(1995, 2023)}"
@@ -105,13 +105,13 @@ class _Facts:
         }
         if kind in make:
             return self._new(make[kind], lambda value: value.split()[0].lstrip("$"))
-        # The checks read the first five letters of a word.
+        # The checks compare only the first five letters of a word.
         name = self._new(lambda: rng.choice(banks["start"]) + rng.choice(banks["end"]), lambda value: value[:5])
         first, last = rng.choice(banks["first"]), rng.choice(banks["kind"])
         return {"town": name, "person": f"{first} {name}", "firm": f"{name} {last}"}[kind]
 
     def like(self, number: str) -> str:
-        """A different number of the same form; for a year, one near it."""
+        """Return a different number of the same form; for a year, one near it."""
         if _YEAR.fullmatch(number):
             return str(int(number) + self._rng.choice((-3, -2, -1, 1, 2, 3)))
         return self._new(lambda: re.sub(r"\d", lambda sign: str(self._rng.randint(not sign.start(), 9)), number), str)
@@ -126,8 +126,11 @@ class _Facts:
 
 
 def _subtopics(given: Input, rng: random.Random) -> Any:
-    """`n` subtopics of three things each, which share only words of the topic. Each has one thing of a subtopic in `avoid`, if
-    there are any: later subtopics are distractors of those with queries."""
+    """Invent `n` subtopics of three things each, which share only words of the topic.
+
+    If `avoid` has subtopics, each new one shares a thing with one of them. These later subtopics distract from the earlier ones,
+    which have queries.
+    """
     topic, avoid, found = given.get("topic", ""), _texts(given.get("avoid", ())), list[dict[str, str]]()
     used = set(read(topic).roots).union(*(read(text).roots for text in avoid))
     near = [thing for text in avoid for thing in _theme(text) if thing.islower() and " " not in thing]
@@ -142,7 +145,7 @@ def _subtopics(given: Input, rng: random.Random) -> Any:
 
 
 def _themes(given: Input, rng: random.Random) -> Iterator[str]:
-    """The domain's themes, then those of all domains, in random order, and then invented ones."""
+    """Yield the domain's themes, then those of all domains, in random order, and then invented ones."""
     shared, listed = _templates()[0]["themes"], _banks(given)["themes"]
     for themes in (listed[: -len(shared)], shared):
         yield from rng.sample(themes, len(themes))
@@ -152,7 +155,7 @@ def _themes(given: Input, rng: random.Random) -> Iterator[str]:
 
 
 def _subject(topic: str) -> str:
-    """The topic as part of a sentence: shortened if long; in quotation marks unless it is clearly a phrase."""
+    """Return the topic as part of a sentence: shortened if it is long, and in quotation marks unless it is clearly a phrase."""
     text = first_tokens(" ".join(topic.replace('"', "'").split()[:_WORDS]), _TOKENS).rstrip(".!?:;, ") or "the subject"
     first, _, rest = text.partition(" ")
     text = f"{first.lower()} {rest}" if rest and first in ("The", "A", "An", "Our", "My") else text
@@ -160,7 +163,7 @@ def _subject(topic: str) -> str:
 
 
 def _theme(subtopic: str) -> list[str]:
-    """The three things of a subtopic that was made here; empty for others."""
+    """Return the three things of a subtopic that was made here; nothing for any other subtopic."""
     theme, mark, _ = subtopic.partition(_JOINT)
     things = re.split(", | and ", theme) if mark else []
     if len(things) == 3 and things[1][:1].islower():
@@ -169,7 +172,7 @@ def _theme(subtopic: str) -> list[str]:
 
 
 def _insights(given: Input, rng: random.Random) -> Any:
-    """`n` insights about things of the subtopic, or in its words, with numbers and names that do not occur in the input."""
+    """Invent `n` insights about things of the subtopic, or in its words. Their numbers and names do not occur in the input."""
     subtopic, known = " ".join(given["subtopic"].split()), FUNCTION_WORDS.union(plain_words(given.get("topic", "")))
     own = [word for word in plain_words(subtopic) if word.isalpha() and word not in known][:4]
     things = [f"{one} and {other}" for one, other in combinations(_theme(subtopic), 2)]
@@ -187,13 +190,13 @@ def _insight(rng: random.Random, facts: _Facts, things: str) -> dict[str, str]:
 
 
 def invented_insight(rng: random.Random, prompt: str) -> str:
-    """An insight with numbers and names that are not in the prompt."""
+    """Invent an insight with numbers and names that are not in the prompt."""
     return _insight(rng, _Facts(rng, prompt), "questions and remarks")["insight"]
 
 
 def _conflicting(given: Input, rng: random.Random) -> Any:
-    """The insight with its longest number changed, unless the topic has it; without a number, with a different name or an
-    added number."""
+    """Return the insight with its longest number changed, unless the topic has that number. If there is none, change a name or
+    add a number."""
     insight, topic, facts = " ".join(given["insight"].split()), given.get("topic", ""), _Facts(rng, given)
     numbers, names = ([one for one in kind.finditer(insight) if one[0] not in topic] for kind in (_NUMBER, _NAME))
     if numbers or names:
@@ -212,7 +215,7 @@ def _query(given: Input, rng: random.Random) -> Any:
 
 
 def _state_insight(insight: str, level: int, banks: _Banks, rng: random.Random) -> str:
-    """The insight at a paraphrase level, on one line. Numbers and names stay as they are."""
+    """Return the insight at a paraphrase level, on one line. Numbers and names stay as they are."""
     text = " ".join(insight.split())
     listed = sentences(text)
     return " ".join(_restated(one, level, len(listed) == 1, banks, rng) for one in listed) if level else text
@@ -239,7 +242,7 @@ def _restated(sentence: str, level: int, may_split: bool, banks: _Banks, rng: ra
 
 
 def _fill_template(line: str, banks: _Banks, rng: random.Random) -> str:
-    """A template with each slot filled by a line of the bank; a capitalized slot gets a capital."""
+    """Fill each slot of a template with a line of the bank. A capitalized slot gets a capital."""
 
     def slot(name: re.Match[str]) -> str:
         text = rng.choice(banks[name[1].lower()])
@@ -249,8 +252,8 @@ def _fill_template(line: str, banks: _Banks, rng: random.Random) -> str:
 
 
 def _document(given: Input, rng: random.Random) -> str:
-    """A text of about `words` words (or as long as needed) that states each of `insights`, or one `insight`. In a document
-    written in chapters, only the first has an opening. Participants speak in turn."""
+    """Write a text of about `words` words (or as long as needed) that states each of `insights`, or one `insight`. In a document
+    written in chapters, only the first chapter has an opening. Participants speak in turn."""
     speakers, before, subject = given.get("participants"), given.get("before", "").strip(), _subject(given.get("topic", ""))
     banks = {**_banks(given, bool(speakers)), "topic": (subject,)}
     listed = _texts(given["insights"] if "insights" in given else [given["insight"]])
@@ -277,7 +280,7 @@ def _document(given: Input, rng: random.Random) -> str:
 
 
 def _join_units(units: Sequence[str], least: int, most: int, rng: random.Random) -> list[str]:
-    """Paragraphs or turns of `least` to `most` units each."""
+    """Join the units into paragraphs or turns of `least` to `most` units each."""
     found, place = list[str](), 0
     while place < len(units):
         size = rng.randint(least, most)
@@ -287,14 +290,15 @@ def _join_units(units: Sequence[str], least: int, most: int, rng: random.Random)
 
 
 def _edit_document(given: Input, rng: random.Random) -> str:
-    """The document without the sentences that state what is in `remove`, and with those of `add`; the rest is unchanged."""
+    """Return the document without the sentences that state an insight of `remove`, and with sentences for those of `add`. The
+    rest is unchanged."""
     lines, speakers = given["document"].splitlines(), given.get("participants") or []
     for entry in given.get("remove", ()):
         lines = _remove_evidence(lines, entry.get("evidence", ""), speakers)
         sought = Presence([entry["text"]])
         # A document may state an insight more than once.
         for _ in range(4):
-            if (found := sought.of("\n".join(lines))[0]).found:
+            if (found := sought.find("\n".join(lines))[0]).found:
                 lines = _remove_evidence(lines, found.evidence, speakers)
     for text in _texts(given.get("add", ())):
         said = _state_insight(text, given["paraphrase"], _banks(given, bool(speakers)), rng)
@@ -306,7 +310,7 @@ def _edit_document(given: Input, rng: random.Random) -> str:
 
 
 def _remove_evidence(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> list[str]:
-    """The lines without the sentences that are in the evidence, or that contain it; lines with no other sentence are dropped."""
+    """Remove the sentences that are in the evidence, or that contain it. Lines with no other sentence are dropped."""
     shown, kept = f" {' '.join(plain_words(evidence))} ", list[str]()
 
     def shows(sentence: str) -> bool:
@@ -337,8 +341,8 @@ def _leaked(given: Input, rng: random.Random) -> Any:
 
 
 def _find_insights(given: Input, text: str) -> list[tuple[float, int, str]]:
-    """Score, id and evidence of each insight that the text states."""
-    findings = zip(given["insights"], Presence(_texts(given["insights"])).of(text), strict=True)
+    """Return score, id and evidence of each insight that the text states."""
+    findings = zip(given["insights"], Presence(_texts(given["insights"])).find(text), strict=True)
     return [(finding.score, one["id"], finding.evidence) for one, finding in findings if finding.found]
 
 
@@ -366,16 +370,19 @@ _ANSWERS: Mapping[str, Callable[[Input, random.Random], Any]] = {
 
 
 class OfflineWriter:
-    """The local model `offline/writer` (llm.LocalModel): invents outlines, writes documents from templates, and checks by words.
+    """The local model `offline/writer` (llm.LocalModel), which invents outlines, writes documents from templates, and checks by
+    words.
+
     It reads only the `Input:` of a prompt. The same prompt and sample get the same answer on every machine. Its inventions and
-    filler are English; insights are in the language of the input."""
+    filler are English; insights are in the language of the input.
+    """
 
     name: ClassVar[str] = "offline/writer"
     revision: ClassVar[str] = "5"
 
     def answer(self, request: Request) -> str:
-        """The answer to a prompt of the synthesis: a document's text, or JSON. Raises LookupError, with the reason, if the prompt
-        has no input, no known task, or lacks a field of its task."""
+        """Return the answer to a prompt of the synthesis: a document's text, or JSON. Raise LookupError if the prompt has no
+        input, no known task, or lacks a field of its task."""
         given = read_input(request.prompt)
         try:
             answer = _ANSWERS[given["task"]](given, seeded(request.prompt, request.sample))

@@ -1,8 +1,7 @@
-"""One tokenizer, sentence splitter, word list, stemmer and reader of models' answers for all packages.
+"""One tokenizer, sentence splitter, word list, stemmer and parser of models' answers for all packages.
 
-It imports no other module of this package.
-
-A tokenization that a paper fixes, or that parameters were fitted to, is kept with its metric, retriever or model instead.
+It imports no other package of ours. If a paper prescribes a tokenization, or parameters were fitted to one, it is kept with the
+metric, retriever or model that needs it.
 """
 
 from summhay_ray.text.answers import (

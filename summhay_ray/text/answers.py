@@ -1,7 +1,7 @@
-"""Reads models' answers: removes thinking, then reads JSON, a label or a number.
+"""Parses models' answers: removes thinking, then reads JSON, a label or a number.
 
-Thinking is found at the beginning or the end of an answer; a tag that the answer quotes is text. JSON may be fenced, within
-prose, or written with the usual slips, but nothing is guessed: an object that is cut off is not completed.
+Thinking is removed at the beginning or the end of an answer; a tag that the answer quotes is text. JSON may be fenced or within
+prose, and may have the usual errors, such as a missing comma. But nothing is guessed: an object that is cut off is not completed.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class UnusableAnswer(ValueError):
-    """An answer without the requested content. `error` is its class; the message is one line."""
+    """The answer lacks the requested content. `error` is its class; the message is one line."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -38,10 +38,10 @@ _MARK = re.compile(
     rf"|<\|(?=\w+_(?P<ends7>end)\|)?(?P<token2>{_NAME})_(?:start|begin|end)\|>",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A code fence, or a mark that begins or ends thinking."""
+"""Matches a code fence, or a mark that begins or ends thinking."""
 _ENDS = tuple(f"ends{number}" for number in range(1, 8))
 _LOUD = re.compile(r"\[(?:THINK|THOUGHT|REASONING)")
-"""A tag in square brackets that may lack its end. Any other needs its end in the text, unless it begins the answer."""
+"""Matches a tag in square brackets that needs no closing tag. Any other one needs a closing tag, unless it begins the answer."""
 _CLOSED = re.compile(rf"[\[{{(【]/({_NAME})[\]}})】]", re.IGNORECASE)
 _HEADING = (
     r"(?:\#{{1,6}}[ \t]*)?[*_]{{0,3}}(?:my[ ]|the[ ])?(?i:{})"
@@ -60,7 +60,7 @@ _RULE = r"\n[ \t]*[-*_]{3,}[ \t]*\n"
 _BLOCKS = tuple(
     (re.compile(begin, re.DOTALL), re.compile(end, re.DOTALL))
     for begin, end in (
-        # The harmony format as some servers decode it, without its special tokens.
+        # The harmony format after some servers have removed its special tokens.
         (r"\s*analysis(?=[A-Z]|.*assistantfinal)", r".*assistantfinal"),
         # Gemma, MedGemma and Granite.
         (r"\s*<\|channel>thought", r"<channel\|>"),
@@ -72,11 +72,11 @@ _BLOCKS = tuple(
         # A quoted block, and headings.
         (rf"\s*>[ \t]*{_HEADING.format(_THOUGHTS)}", r"\n(?=[^>\s])"),
         (rf"\s*{_HEADING.format(_THOUGHTS)}(?=.*{_ANSWER})", _ANSWER),
-        # Without an end, such an answer fails, unless JSON follows: text around JSON is ignored.
+        # Without an end, the answer is unusable, unless JSON follows: text around JSON is ignored.
         (rf"\s*{_HEADING.format(_THINKS)}(?:(?=.*{_RULE})|(?!.*\{{))", _RULE),
     )
 )
-"""Patterns for the beginning of thinking at the start of an answer, and for its end."""
+"""Patterns of thinking at the start of an answer, as (beginning, end)."""
 _WRAPPED = re.compile(
     r"<(answer|response|output|solution|result|summary|final(?:_answer|_response)?)>((?:(?!</\1>).)*)</\1>|<\|(?:begin_of_solution|start_response)\|>(.*)"
     r"|\$*\\boxed\{(.*)\}\$*",
@@ -89,14 +89,14 @@ _EDGE_TOKENS = re.compile(
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
 _WITHIN = re.compile(r"(?:[\w,;(&/*\u2022\u2013\u2014-]|^\s*\d+[.)])\s*\Z")
-"""The text before a tag on its line if the tag is part of a sentence or of a list's entry."""
+"""Matches the text before a tag on its line, if the tag is part of a sentence or of a list entry."""
 _GOES_ON = re.compile(r"[ \t]+[^\W\d_A-Z]|[.,;:!?)\"'`]")
-"""The text after such a tag."""
+"""Matches the text after such a tag."""
 
 
 def final_text(text: str, finish_reason: str = "stop") -> str:
-    """The answer without thinking. Raises UnusableAnswer if it was cut at the token limit (`finish_reason` "length"), if its
-    thinking does not end, or if nothing else is in it."""
+    """Return the answer without thinking. Raise UnusableAnswer if it was cut at the token limit (`finish_reason` "length"), if
+    its thinking does not end, or if it has no other content."""
     if finish_reason == "length":
         raise UnusableAnswer("cut_answer", "the answer was cut at the token limit; give the model a larger max_tokens")
     if not (answer := remove_thinking(text)):
@@ -104,14 +104,14 @@ def final_text(text: str, finish_reason: str = "stop") -> str:
     return answer
 
 
-# Cached: both a strategy and its benchmark read an answer, and a plan reads the same guesses for all items.
+# Cached, because a strategy and its benchmark read the same answers, and a plan reads the same assumed answers for all items.
 @functools.lru_cache(maxsize=64)
 def remove_thinking(text: str) -> str:
-    """The answer without thinking, end tokens, and tags around all of it, stripped.
+    """Remove thinking, end tokens and tags around the whole answer; strip the rest.
 
-    Thinking is between tags of one name (`<think>`, `[THINK]`, `◁think▷`, `<|begin_of_thought|>`, ...) or in a channel. If
-    only the closing tag is there, all text before it is thinking. Tags in code, in quotation marks and within a sentence are
-    text. Raises UnusableAnswer for thinking that does not end: the model has not answered.
+    Thinking is between tags of one name (`<think>`, `[THINK]`, `◁think▷`, `<|begin_of_thought|>`, ...) or in a channel. If only
+    the closing tag is present, all text before it is thinking. Tags in code, in quotation marks and within a sentence are text.
+    Raises UnusableAnswer for thinking that does not end, since the model has not answered.
     """
     for begin, end in _BLOCKS:
         if begin.match(text):
@@ -161,15 +161,15 @@ def _unfinished_thinking() -> UnusableAnswer:
 
 
 _MOST_BROKEN = 50
-"""Maximum number of braces without an object in an answer, since each is tried."""
+"""Maximum number of opening braces without an object. Parsing is tried at each of them."""
 _DEEPEST = 50
-"""Maximum depth of JSON with slips."""
+"""Maximum nesting depth when JSON with errors is repaired."""
 _LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _OPEN, _CLOSE = (
     "`\u2018\u201a\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e\uff02",
     "`\u2018\u2019\u201c\u201d\u00bb\u00ab\u203a\u300d\u300f\uff02",
 )
-"""Quotation marks. Some open a text in one language and close it in another."""
+"""Quotation marks. Some of them open a quotation in one language and close it in another."""
 _END = rf"(?=\s*(?:[,:}}\]，：]|//|/\*|\#|\Z|[\"'{_OPEN}][^\"'{_CLOSE}\n]*[\"'{_CLOSE}]\s*[:：]))"
 _TOKEN = re.compile(
     r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)|(?P<sign>[{}\[\]:,，：])"
@@ -178,12 +178,13 @@ _TOKEN = re.compile(
     rf"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?){_END}|(?P<word>(?!(?:nan|infinity)\b)[^\W\d]\w*(?:-\w+)*){_END}",
     re.DOTALL | re.IGNORECASE,
 )
-"""A token of JSON with slips. A quotation mark ends a text only if the text does not continue after it."""
+"""Matches a token of JSON with errors. A quotation mark ends a string only if the string does not go on after it."""
 _ESCAPE = re.compile(r"\\(.)|(\")", re.DOTALL)
 
 
 def json_value(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
-    """The only JSON object of an answer, or with `kind=list` the only list; several must be equal. `fields`: required names.
+    """Return the only JSON object of an answer, or with `kind=list` its only list. Several values must be equal. `fields`:
+    required names.
 
     Raises UnusableAnswer ("no_json", "broken_json", "two_answers").
     """
@@ -196,10 +197,11 @@ def json_value(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list
 
 
 def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested: bool = False) -> list[dict[str, Any]]:
-    """The JSON objects of an answer that have the fields, in order. `nested`: including objects inside another such object.
+    """Return the JSON objects of an answer that have the `fields`, in order. If `nested`, include objects inside another such
+    object.
 
-    Case, blanks and underscores in names of `fields` and `optional` do not matter. An unreadable object is ignored if a readable
-    one follows; otherwise raises UnusableAnswer ("broken_json").
+    Case, blanks and underscores in the names of `fields` and `optional` do not matter. An unreadable object is ignored if a
+    readable one follows. Otherwise raises UnusableAnswer ("broken_json").
     """
     names = {_plain(name): name for name in (*fields, *optional)}
     objects: list[dict[str, Any]] = []
@@ -236,7 +238,8 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
 
 
 def whole_number(value: Any, name: str = "") -> int | None:
-    """The whole number in a JSON value, or None: 3, 3.0, "3", "#3" and, with the name "insight", "insight 3" are 3."""
+    """Return the whole number in a JSON value, or None. 3, 3.0, "3" and "#3" are 3; with the name "insight", so is "insight
+    3"."""
     if isinstance(value, str):
         match = re.fullmatch(rf"(?:{name}\s*(?:point\s*)?)?#?\s*([0-9]{{1,9}})\.?", value.strip(), re.IGNORECASE)
         return int(match[1]) if match else None
@@ -246,7 +249,7 @@ def whole_number(value: Any, name: str = "") -> int | None:
 
 
 def _lists(answer: str) -> Iterator[list[Any]]:
-    """The outermost lists. Lists inside one that is cut off are left out."""
+    """Yield the outermost lists. A list that is cut off is skipped, with the lists inside it."""
     depth, place, n_broken = 0, 0, 0
     while (begin := answer.find("[", place)) >= 0 and n_broken <= _MOST_BROKEN:
         depth = max(0, depth - answer.count("]", place, begin))
@@ -258,7 +261,8 @@ def _lists(answer: str) -> Iterator[list[Any]]:
 
 
 def _decode(answer: str, begin: int) -> tuple[Any, int]:
-    """The JSON object or list that begins at a position, and its end; without one, None and the next position."""
+    """Return the JSON object or list that begins at a position, and its end. If there is none, return None and the next
+    position."""
     try:
         return _DECODER.raw_decode(answer, begin)
     except RecursionError:
@@ -273,10 +277,10 @@ def _decode(answer: str, begin: int) -> tuple[Any, int]:
 
 
 def _mend(answer: str, begin: int) -> tuple[str, int]:
-    """The corrected JSON text of an object or list with slips, and its end. Raises ValueError if it is cut off or is not JSON.
+    """Return the repaired JSON text of an object or list, and its end. Raise ValueError if it is cut off or is not JSON.
 
-    It corrects single and curly quotation marks, unescaped ones within a text, unquoted names and words, Python's literals,
-    comments, superfluous commas at an end, and missing commas before a name.
+    It repairs quotation marks (single, curly, or unescaped within a string), unquoted names and words, Python's literals,
+    comments, extra commas at an end, and missing commas before a name.
     """
     tokens: list[str] = []
     depth, place = 0, begin
@@ -328,15 +332,15 @@ _FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
 
 
 def remove_fences(answer: str) -> str:
-    """The answer without the lines of code fences."""
+    """Remove the lines of code fences from the answer."""
     return _FENCE_LINE.sub("", answer).strip()
 
 
 def read_label(answer: str, labels: Collection[str]) -> str:
-    """The label at the beginning of lines of an answer, perhaps after a name: `Verdict: **supported**`. `labels` are in lower
-    case.
+    """Return the label at the beginning of lines of an answer, perhaps after a name: `Verdict: **supported**`. `labels` are in
+    lower case.
 
-    Text after it is ignored. Raises UnusableAnswer ("no_label", "two_labels").
+    Text after the label is ignored. Raises UnusableAnswer ("no_label", "two_labels").
     """
     words = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     begins = re.compile(rf"(?:[^\W\d_][\w ]{{0,30}}:[*_`\"' ]*)?({words})(?=[*_`\"' )\]]*(?:[.,:;!(\u2013\u2014-]|\Z))")
@@ -352,16 +356,16 @@ def read_label(answer: str, labels: Collection[str]) -> str:
 
 
 _LEAD_IN = re.compile(r"\A[^\d\n{]{0,100}:[*_ \t]*\n\s*")
-"""A line without a number that ends with a colon."""
+"""Matches a line without a number that ends with a colon."""
 _NUMBERED = re.compile(r"\d{1,2}[.)][ \t]+(?=\S*\d|[^\W\d_])")
-"""The number of a list entry."""
+"""Matches the number of a list entry."""
 _LINE = re.compile(
     # The name of the rating, of at most five words, with or without the scale.
     r"(?:[-•] )?(?P<name>[^\W\d_][^\W\d_ -]*(?:[ -][^\W\d_]+){0,4}[*_` ]*(?:\([^()]{1,20}\)[*_` ]*)?"
     r"(?:[:=]|\bis\b|(?<=\s)[-–—](?=\s))[*_` ]*)?"
     r"(?P<number>\d{1,9})(?:\.0+)?"
     r"(?P<tail>[*_` \])]*(?:(?:/|out of|of|von|sur|de|di|su|из)[*_` ]*(?P<high>\d{1,9})(?:\.0+)?[*_` \])]*)?"
-    # Explains the number: text after a sign, or words that are all capitals or units.
+    # The rest of the line explains the number: text after a punctuation mark, capitalized words, or words such as "points".
     r"(?:[.!]?|(?:[ ]?[-–—:;,=(]+|[ ]?->)[*_` \"']*(?P<remark>[^\W\d_].*)"
     r"|[.,]?[*_` (\"']+(?:(?-i:[A-Z][\w’'-]*)(?:[ ](?-i:[A-Z][\w’'-]*)){0,4}"
     r"|(?:[^\W\d][\w’'-]* ){0,4}(?:(?:in)?consistent|(?:un)?faithful|(?:ir)?relevant|points?|stars?))[.!)\"'*_`]*))",
@@ -370,19 +374,19 @@ _LINE = re.compile(
 _OTHERWISE = re.compile(
     r"\A(?:or|to|and|rather|perhaps|maybe|no)\b\W*\d|\b(?:or|rather|perhaps|maybe|no)\W+\d+\W*\Z", re.IGNORECASE
 )
-"""A remark that names another number: `or 5`, `no, 3`."""
+"""Matches a remark that names another number: `or 5`, `no, 3`."""
 _NAMES_IT = re.compile(r"\b(?:rating|score|grade)\b", re.IGNORECASE)
 
 
 def read_number(answer: str) -> tuple[int, int | None, str]:
-    """The whole number in an answer, the end of its scale if given (`4/5`), and the rest of the line.
+    """Return the whole number in an answer, the end of its scale if given (`4/5`), and the rest of the line.
 
-    It is on the first line (`4`, `**4**`, `Rating: 4`, `1. 4`, `4 - mostly consistent`), or after the name `rating` or `score`.
-    Fractions, ranges and alternatives do not count. Raises UnusableAnswer ("no_rating", "two_ratings").
+    The number is on the first line (`4`, `**4**`, `Rating: 4`, `1. 4`, `4 - mostly consistent`), or after the name `rating` or
+    `score`. Fractions, ranges and alternatives do not count. Raises UnusableAnswer ("no_rating", "two_ratings").
     """
     first, *rest = _LEAD_IN.sub("", remove_fences(answer)).splitlines() or [""]
     match = _numbered_line(first)
-    # Below the first line a number counts only with its name, or alone on its line.
+    # Below the first line, a number counts only after its name or alone on its line.
     found = [one for line in rest if (one := _numbered_line(line))]
     named = [one for one in found if (_NAMES_IT.search(one["name"]) if one["name"] else not one["tail"].strip(_MARKS + "."))]
     numbers = {int(one["number"]) for one in ([match] if match else []) + named}

@@ -1,7 +1,7 @@
 """Finds contradictions between a statement and its evidence: numbers, amounts, dates, times, names, denials.
 
-A fact of the statement contradicts a fact of the evidence with the same role (the same noun, unit or neighbouring words, in
-sentences that share words with the statement) and another value. There is no contradiction if the evidence contains the fact
+Two facts contradict each other if they have the same role but different values. They have the same role if they share a noun, a
+unit or neighbouring words, in sentences that share words. There is no contradiction if the evidence contains the statement's fact
 anywhere, in any form, or does not mention it.
 """
 
@@ -18,29 +18,29 @@ from summhay_ray.text.negations import Negation
 from summhay_ray.text.words import root, sentences, stem
 
 _WINDOW = 3
-"""Number of adjacent sentences in a window."""
+"""Number of adjacent sentences in a window of the evidence."""
 _SHARED = 0.4
-"""Minimum share of the statement's words in its evidence, for numbers and dates; denials and names need more."""
+"""Minimum share of the statement's words that its evidence must contain, for numbers and dates; denials and names need more."""
 _SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_OPPOSITES = 0.5, 0.6, 0.6
 _SHARED_BY_LONE = 0.5
-"""The same share, of the shorter sentence, for the only numbers with their unit in two sentences."""
+"""Minimum share of the shorter sentence's words, if each sentence has only one number with this unit."""
 _SHORT = 4
-"""Maximum number of content words of a short statement."""
+"""Maximum number of content words in a short statement."""
 _NEAR = 3
-"""Content words up to this distance from a fact belong to it."""
+"""Maximum distance, in content words, of a word that belongs to a fact."""
 _MANY = 100
-"""From this number on, equal numbers of different nouns count the same things."""
+"""From this number on, equal numbers with different nouns are taken to count the same things."""
 _FEW = 2
-"""Number words up to this number have many other forms: "a pair", "both"."""
+"""Numbers up to this one are often written in other ways: "a pair", "both"."""
 _BEGINNING = 4
-"""Letters in which a name and its adjective agree."""
+"""Number of first letters in which a name and its adjective agree, such as Norway and Norwegian."""
 _ARTICLES = frozenset(("the", "a", "an"))
 _IN = frozenset(("in", "on", "at", "inside", "under", "near"))
 _LEADS = _ARTICLES | _IN
 _WHERE = _IN | {"to", "from"}
 _PARTLY = ("all", "every", "many", "much", "always", "entirely", "necessarily")
 _ALL = frozenset((*_PARTLY, *map(root, _PARTLY)))
-"""Words after `not` that leave a statement true of a part."""
+"""Words after `not` that make a denial partial: "not all" leaves the statement true in part."""
 _DENYING_WORDS = """
     prohibit ban prevent halt stop cease lose avoid cancel suspend lack absence missing failure refusal forbid deny reject exempt
 """
@@ -53,7 +53,7 @@ _SOFT = _DENYING.union(map(root, _UNCERTAIN_WORDS.split()))
 _PARTICLES = frozenset(("up", "down", "on", "off"))
 _MOVING_VERBS = map(root, ("go", "move", "come", "bring", "push", "put", "drive", "switch", "turn"))
 _MOVING = frozenset(("be", "been", "is", "are", "was", "were", *_MOVING_VERBS))
-"""Words before a particle that make it an opposite: "rates went up", not "the team set up a server"."""
+"""Words that form an opposite together with a particle: "rates went up", but not "the team set up a server"."""
 _OPPOSITE_WORDS = """
     rose rise risen rising increase grew grow grown growth climb gain surge soar jump upward up
     / fell fall fallen falling decrease decline drop shrink shrank shrunk reduce reduction loss slump plunge plummet tumble down
@@ -124,7 +124,7 @@ _OPPOSITE_WORDS = """
     keep kept retain retained / drop dropped remove removed abandon abandoned discard discarded
 """
 _SIDES: dict[str, set[tuple[int, int]]] = {}
-"""Word, in the form of a statement's stems -> (group of words that exclude each other, the word's side in it)."""
+"""Stem of a word -> (group of words that exclude each other, the word's side in this group)."""
 for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
     for _side, _words in enumerate(_line.split("/")):
         for _word in _words.split():
@@ -134,20 +134,20 @@ for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A contradiction between the statement and its evidence."""
+    """A contradiction between a statement and its evidence."""
 
     kind: Kind
     statement: str
-    """The statement's words."""
+    """The statement's words that are contradicted."""
     evidence: str
-    """The evidence's words."""
+    """The evidence's words that contradict them."""
 
 
 def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[Contradiction]:
-    """The contradictions between a statement and its evidence, in the order of the statement; each fact at most once.
+    """Return the contradictions between a statement and its evidence, in the order of the statement, at most one for each fact.
 
     `evidence`: a passage of any length, or its sentences. Each sentence of the statement is compared with the three adjacent
-    sentences of the evidence that share most words with it. A statement never contradicts itself.
+    sentences of the evidence that share the most words with it. A statement never contradicts itself.
     """
     said, shown = _passage(statement), _passage(evidence if isinstance(evidence, str) else tuple(evidence))
     found: list[Contradiction] = []
@@ -165,7 +165,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         missing = [fact for fact in one.facts if not _is_among(fact, shown.facts)]
         if not (missing or one.negations or shown.denies or opposes or twins or swapped or stages):
             continue
-        # The shortest run of adjacent sentences with the most words of the statement.
+        # The shortest run of adjacent sentences that contains the most words of the statement.
         shared = [one.roots & near.roots for near in shown.statements]
         runs = [slice(begin, begin + size) for size in range(1, _WINDOW + 1) for begin in range(len(shared) - size + 1)]
         best = max(runs, key=lambda run: len(frozenset().union(*shared[run])), default=slice(0))
@@ -177,7 +177,8 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
         earlier = len(found)
         for fact in missing:
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
-            # Other facts of the statement do not count as contradictions, nor do sums of its numbers or of the evidence's.
+            # A number does not contradict if it is another fact of the statement, or a sum of the statement's or the evidence's
+            # numbers.
             rivals = [other for other in rivals if not _is_among(other, said.facts)]
             sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
             if rivals and not sums:
@@ -194,10 +195,10 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
 
 
 def find_omissions(statement: str, evidence: str) -> list[str]:
-    """The numbers, dates, times and names of a statement that the evidence does not have in any form.
+    """Return the numbers, dates, times and names of a statement that the evidence does not contain in any form.
 
-    What other words often replace is left out: one and two, ordinals and fractions in words, a single word at the beginning of a
-    sentence that may be no name.
+    Facts that are often expressed by other words are left out: one and two, ordinals and fractions in words, and a single word at
+    the beginning of a sentence, which may not be a name.
     """
     said, shown = _passage(statement), _passage(evidence)
     return [fact.words for fact in said.facts if _is_omitted(fact, shown)]
@@ -213,14 +214,14 @@ def _is_omitted(fact: Fact, shown: _Passage) -> bool:
         return False
     # The first word of a sentence may be a common noun: "Skipper Ada Lake".
     words = fact.name[fact.place == 0 and len(fact.name) > 1 :]
-    # Norwegian ships are ships from Norway.
+    # A name may appear as an adjective: Norwegian ships are ships from Norway.
     beginnings = {root[:_BEGINNING] for root in shown.roots} if words else ()
     return not (any(word[:_BEGINNING] in beginnings for word in words) or _is_among(fact, shown.facts))
 
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """The sentences of a text, and their combined facts."""
+    """The sentences of a text, and the facts of all of them."""
 
     statements: Sequence[Statement]
     facts: Sequence[Fact]
@@ -228,14 +229,14 @@ class _Passage:
     roots: frozenset[str]
     actions: frozenset[Action]
     denies: bool
-    """Whether one of them has a negation or a negative prefix."""
+    """Whether any sentence has a negation or a negative prefix."""
     done: frozenset[str]
     planned: frozenset[str]
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _passage(text: str | tuple[str, ...]) -> _Passage:
-    """The passage of a text, or of its sentences."""
+    """Return the passage of a text, or of its sentences."""
     statements = [read_statement(sentence) for sentence in (sentences(text) if isinstance(text, str) else text)]
     facts = {
         (one.kind, one.quantity, one.days, one.edges, one.minutes, one.name): one for read in statements for one in read.facts
@@ -254,8 +255,8 @@ def _passage(text: str | tuple[str, ...]) -> _Passage:
 
 
 def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:
-    """Whether one of the others can be the same. If some count exactly the same things, only those count: "two high severity
-    issues" are no "two low severity issues" where a text has both."""
+    """Whether one of the others can be the same fact. If some of them count exactly the same things, only these are compared:
+    "two high severity issues" are not "two low severity issues" if the text mentions both."""
     if fact.quantity and fact.quantity.unit != "#" and len(nouns := fact.quantity.nouns) > 1:
         exact = [other for other in others if other.quantity and other.quantity.nouns == nouns]
         others = exact or others
@@ -263,11 +264,11 @@ def _is_among(fact: Fact, others: Sequence[Fact]) -> bool:
 
 
 def _agree(one: Fact, other: Fact) -> bool:
-    """Whether both facts can be the same: their values are equal, or one is part of the other."""
+    """Whether two facts can be the same: their values are equal, or one is part of the other."""
     if one.name or other.name:
         return bool(one.name and other.name and _same_name(one.name, other.name))
     if one.days and other.days:
-        # "After 1 March" is "from 2 March".
+        # "After 1 March" means "from 2 March".
         pairs = [(one.days, other.days)]
         if bool(one.edges) != bool(other.edges):
             pairs += [(one.edges, other.days), (one.days, other.edges)]
@@ -276,14 +277,14 @@ def _agree(one: Fact, other: Fact) -> bool:
         return bool(one.minutes & other.minutes)
     if one.quantity and other.quantity:
         nouns, others = one.quantity.nouns, other.quantity.nouns
-        # "The second" leaves out its noun; 640 participants are 640 people.
+        # "The second" omits its noun, and 640 participants may be 640 people.
         elsewhere = nouns and others and not nouns & others and one.quantity.unit != "#" and one.quantity.low < _MANY
         return one.quantity.agrees(other.quantity) and not elsewhere
     return False
 
 
 def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
-    """Whether a number is the sum of two others with its unit: 3,300 units are 3,000 here and 300 there."""
+    """Whether a number is the sum of two others with the same unit: 3,300 units are 3,000 here and 300 there."""
     if fact.quantity is None:
         return False
     given = [other.quantity for other in parts if other.quantity and other.quantity.unit == fact.quantity.unit]
@@ -292,7 +293,7 @@ def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
 
 
 def _same_day(one: Day, other: Day) -> bool:
-    """Whether two dates agree in the parts that both give."""
+    """Whether two dates agree in all parts that both give."""
     for first, second in ((one[0], other[0]), (one[1], other[1]), (one[3], other[3])):
         if first is not None and second is not None and first != second:
             return False
@@ -312,7 +313,7 @@ def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, common: frozenset[str]) -> bool:
-    """Whether two different facts have the same role: they are about the same thing."""
+    """Whether two different facts have the same role, that is, are about the same thing."""
     if fact.kind != other.kind:
         return False
     if fact.name:
@@ -331,7 +332,7 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.quantity and other.quantity:
         nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
-            # The same number in another currency is another amount.
+            # Amounts in different currencies are different amounts.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
         if not fact.quantity.agrees(other.quantity) and _is_lone(fact, statement) and _is_lone(other, near):
             shorter = min(len(statement.roots), len(near.roots))
@@ -339,7 +340,7 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
                 return True
         if nouns and other_nouns:
             return bool(nouns & other_nouns)
-    # The date of the same event may be at the other end of the sentence.
+    # The date of the same event may be at the opposite end of the sentence.
     whole = len(statement.roots & near.roots) > 1 and (statement.roots <= near.roots or near.roots <= statement.roots)
     if fact.days and whole and _is_dated(fact, statement) and _is_dated(other, near):
         return True
@@ -347,18 +348,18 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
 
 
 def _is_lone(number: Fact, statement: Statement) -> bool:
-    """Whether a number has a unit, and no other number of the sentence has it."""
+    """Whether a number has a unit that no other number of its sentence has."""
     units = [fact.quantity.unit for fact in statement.facts if fact.quantity]
     return bool(number.quantity and number.quantity.unit not in ("", "#") and units.count(number.quantity.unit) == 1)
 
 
 def _is_dated(date: Fact, statement: Statement) -> bool:
-    """Whether this date is the only one of a sentence, and has a day."""
+    """Whether a date is the only one of its sentence, and has a day."""
     return all(day[2] for day in date.days) and sum(bool(fact.days) for fact in statement.facts) == 1
 
 
 def _alike_around(span: tuple[int, int], statement: Statement, other: tuple[int, int], near: Statement) -> bool:
-    """Whether the words at two places share the nearest content word on one side, or two of the nearby ones."""
+    """Whether the words around two places share the nearest content word on one side, or two nearby ones."""
     (before, after), (other_before, other_after) = _around(span, statement), _around(other, near)
     nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
     return nearest or len({*before, *after} & {*other_before, *other_after}) > 1
@@ -371,14 +372,15 @@ def _swapped(span: tuple[int, int], statement: Statement, other: tuple[int, int]
 
 
 def _around(span: tuple[int, int], statement: Statement) -> tuple[list[str], list[str]]:
-    """Roots of the content words near a place (begin, end): those before it and those after it, the nearest first."""
+    """Return the roots of the content words before a place (begin, end), and of those after it. Both lists start with the nearest
+    word."""
     before = [token for token in statement.tokens[: span[0]] if token in statement.roots]
     after = [token for token in statement.tokens[span[1] :] if token in statement.roots]
     return before[: -_NEAR - 1 : -1], after[:_NEAR]
 
 
 def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) -> bool:
-    """Whether two names have the same neighbours: two words on one side, or one on each."""
+    """Whether two names have the same neighbours: two words on one side, or one on each side."""
     pairs = zip(_neighbours(fact, statement), _neighbours(other, near), strict=True)
     (before, *far_before), (after, *far_after) = (
         [one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs
@@ -397,7 +399,7 @@ def _same_agent(fact: Fact, statement: Statement, other: Fact, near: Statement) 
 
 
 def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
-    """The two words before a fact, the nearest first, and the two after it."""
+    """Return the two words before a fact, the nearest first, and the two after it."""
     before = [token for token in statement.tokens[: fact.place] if token not in _ARTICLES]
     after = [token for token in statement.tokens[fact.end :] if token not in _ARTICLES]
     return before[:-3:-1], after[:2]
@@ -406,7 +408,7 @@ def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]
 def _denials(
     one: Statement, said: Sequence[Statement], window: Sequence[Statement], shown: Sequence[Statement]
 ) -> Iterator[Contradiction]:
-    """A statement that one of the two denies and the other makes."""
+    """Find statements that one text denies and the other makes."""
     for near in window:
         for negation in near.negations:
             if _asserts(one, negation, near) and not any(_denies(other, negation, near) for other in said):
@@ -420,16 +422,16 @@ def _denials(
 
 
 def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
-    """A pair of opposite words, such as rose and fell, that both use about the same thing and without a negation."""
+    """Find pairs of opposite words, such as rose and fell, that the texts use about the same thing and without a negation."""
     for near in window:
-        # Short statements such as "prices rose" and "prices fell" have only one other word in common.
+        # Short statements such as "prices rose" and "prices fell" share only one other word.
         shorter, longer = sorted((len(one.roots), len(near.roots)))
         least = 1 if longer <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (shorter - 1))
         if one.negations or near.negations or len(one.roots & near.roots) < least:
             continue
         own, others = _sides(one, near), _sides(near, one)
         for pair, spots in own.items():
-            # If a text has both words of a pair, ignore the pair.
+            # If one text contains both words of a pair, ignore the pair.
             if len(spots) != 1 or len(others.get(pair, ())) != 1 or spots[0][0] == others[pair][0][0]:
                 continue
             (_, place), (_, other) = spots[0], others[pair][0]
@@ -442,7 +444,7 @@ def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradi
 
 
 def _stages(one: Statement, verbs: Collection[str], window: Sequence[Statement]) -> Iterator[Contradiction]:
-    """A verb for what happened in one of two alike sentences, and for what is only planned or possible in the other."""
+    """Find verbs for what happened in one of two similar sentences, and for what is only planned or possible in the other."""
     for near in window:
         least = max(2, _SHARED_BY_OPPOSITES * min(len(one.roots), len(near.roots)))
         if len(one.roots & near.roots) < least or one.negations or near.negations:
@@ -460,7 +462,7 @@ def _nearest_date(place: int, statement: Statement) -> Fact | None:
 
 
 def _swapped_action(one: Statement, said: Collection[Action], shown: Collection[Action]) -> Contradiction | None:
-    """Agent and object that are the other way round in the evidence. `said`, `shown`: the actions of both whole texts."""
+    """Find an action whose agent and object are exchanged in the evidence. `said`, `shown`: the actions of the whole texts."""
     for agent, verb, other in one.actions:
         if any(_same_action((other, verb, agent), action) for action in said):
             continue
@@ -472,7 +474,7 @@ def _swapped_action(one: Statement, said: Collection[Action], shown: Collection[
 
 
 def _other_agent(one: Statement, said: Sequence[Statement], shown: Sequence[Statement]) -> Contradiction | None:
-    """Two agents of one verb in sentences with the same words, if one of the texts names both agents."""
+    """Find two different agents of the same verb in sentences with the same words, if one of the texts names both agents."""
     rivals = [(near, other, verb) for near in shown if one.agents for other, verb in near.agents]
     for (agent, verb), (near, other, its_verb) in itertools.product(one.agents, rivals):
         if verb == its_verb and not _same_name(agent.name, other.name):
@@ -486,7 +488,8 @@ def _other_agent(one: Statement, said: Sequence[Statement], shown: Sequence[Stat
 
 
 def _most_shared(agent: Fact, verb: str, words: frozenset[str], statements: Sequence[Statement]) -> int:
-    """The most words that a sentence with this agent before this verb shares; 0 if the agent is only elsewhere, -1 if nowhere."""
+    """Return the maximum number of shared words of a sentence with this agent before this verb. Return 0 if the agent occurs only
+    elsewhere, and -1 if it does not occur."""
     named = [(near, fact) for near in statements for fact in near.facts if fact.name and _same_name(fact.name, agent.name)]
     return max((len(words & near.roots) if verb in near.tokens[fact.end :] else 0 for near, fact in named), default=-1)
 
@@ -498,8 +501,8 @@ def _same_action(one: Action, other: Action) -> bool:
 def _other_words(
     one: Statement, twins: Sequence[Statement], said: frozenset[str], shown: frozenset[str]
 ) -> Iterator[Contradiction]:
-    """A place ("in the kitchen"), or a name after its noun ("the user Ada"), that differs in a sentence of the evidence with
-    otherwise the same words in the same order. `said`, `shown`: the roots of both whole texts."""
+    """Compare sentences with otherwise the same words in the same order. Find a different place ("in the kitchen"), or a
+    different name after the same noun ("the user Ada"). `said`, `shown`: the roots of the whole texts."""
     for near in twins if len(one.roots) > 2 else ():
         (own, spots), (others, other_spots) = _tokens_of(one), _tokens_of(near)
         before = _common_prefix(own, others)
@@ -521,24 +524,24 @@ def _other_words(
 
 
 def _tokens_of(statement: Statement) -> tuple[list[str], list[int]]:
-    """The tokens of a statement without punctuation marks, and their indexes."""
+    """Return the tokens of a statement without punctuation marks, and their indexes."""
     spots = [spot for spot, token in enumerate(statement.tokens) if token[0].isalnum()]
     return [statement.tokens[spot] for spot in spots], spots
 
 
 def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
-    """The number of equal tokens at the beginning of both."""
+    """Return the number of equal tokens at the beginning of both."""
     return next(
         (n for n, (own, foreign) in enumerate(zip(one, other, strict=False)) if own != foreign), min(len(one), len(other))
     )
 
 
 def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple[int, int]]]:
-    """Pair of opposites -> (side, index) of its words in a statement. A word with a negative prefix and the same word without
-    it, in another statement, are a pair, too."""
+    """Return pair of opposites -> (side, index) of its words in a statement. A word with a negative prefix and the same word
+    without the prefix in another statement are a pair, too."""
     found: dict[int | str, list[tuple[int, int]]] = {}
     plain = {root for _, root in other.prefixed}
-    # "Only one node" is the opposite of "every node", "only" alone is not.
+    # "Only one node" is the opposite of "every node"; "only" alone is not.
     counted = {fact.place for fact in statement.facts if fact.quantity}
     for place, token in enumerate(statement.tokens):
         if token == "only" and place + 1 not in counted:
@@ -556,18 +559,18 @@ def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple
 
 
 def _asserts(statement: Statement, negation: Negation, denying: Statement) -> bool:
-    """Whether a statement asserts a thing that another one negates, about the same subject."""
+    """Whether a statement asserts what another one negates, about the same subject."""
     partly = any(pair[0] == "not" and pair[1] in _ALL for pair in itertools.pairwise(statement.tokens))
     if not negation.certain or partly:
         return False
-    # Words such as "without" that both have do not soften, unless they are the negation itself.
+    # Words such as "without" do not make a statement uncertain if both have them, unless they are the negation itself.
     soft_words = _SOFT.difference({*denying.tokens}.difference(map(root, negation.words.split())))
     if negation.whole:
         return len(negation.what & statement.roots) * 2 >= len(negation.what) and not soft_words.intersection(statement.tokens)
     content = [token for token in statement.tokens if token in statement.roots]
     for place, token in enumerate(content):
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
-        # Without a word after it ("does not work"), only the words before it identify the subject.
+        # If no word follows the negation ("does not work"), only the words before it identify the subject.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
         soft = soft_words.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - negation.what
         if token in negation.what and shared and not soft:
@@ -576,7 +579,8 @@ def _asserts(statement: Statement, negation: Negation, denying: Statement) -> bo
 
 
 def _denies(statement: Statement, negation: Negation, denying: Statement) -> bool:
-    """Whether a statement denies the same thing as a negation of another one. Negations inside what is denied do not count."""
+    """Whether a statement denies the same thing as a negation of another statement. Negations inside the denied part do not
+    count."""
     shared = {one.words for one in denying.negations if one is not negation} if negation.whole else ()
     own = [one for one in statement.negations if one.words not in shared]
     return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in own)

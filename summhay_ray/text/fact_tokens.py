@@ -1,4 +1,4 @@
-"""The tokens of a sentence: dates, times of day, labels, numbers, words with their roots, and marks."""
+"""Splits a sentence into tokens: dates, times of day, labels, numbers, words with their roots, and marks."""
 
 import datetime
 import functools
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from summhay_ray.text.words import FUNCTION_WORDS, UNSPACED, is_latin, root
 
 Day = tuple[int | None, int | None, tuple[int, int] | None, int | None]
-"""Year, month, first and last day of the month, day of the week from 0; None where a text does not say it."""
+"""(Year, month, first day, last day of the month, day of the week from 0). A part that the text does not give is None."""
 
 _IRREGULAR = """
     agree agreed / arise arose arisen / be been being / bear bore borne / beat beaten / become became / begin began begun
@@ -32,7 +32,7 @@ _IRREGULAR = """
     / overcome overcame / overtake overtook overtaken / undergo underwent undergone / rebuild rebuilt
 """
 BASE = {form: forms[0] for forms in map(str.split, _IRREGULAR.split("/")) for form in forms[1:]}
-"""Past tense or participle of a verb that is irregular, or too short for `stem` -> its infinitive."""
+"""Past tense or participle -> infinitive, for verbs that are irregular or too short for `stem`."""
 
 _MONTH_NAMES = """
     january february march april may june july august september october november december
@@ -77,7 +77,7 @@ _NUMERIC = rf"""
     | (?P<number>(?<![\d.,])\d{{1,3}}(?:[ \u00a0\u202f'’]\d{{3}})+(?![\d.,]*\d)|\d+(?:[.,'’]\d+)*)
     """
 _PLAIN_TOKEN = re.compile(_PLAIN, re.VERBOSE)
-"""The tokens of a text without digits."""
+"""Matches the tokens of a text without digits."""
 _TOKEN = re.compile(rf"{_NUMERIC} | {_PLAIN}", re.VERBOSE | re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _BRACKETS = re.compile(r"\[[^\[\]]{0,300}\](?:\([^()\s]*\))?|【[^】]{0,60}】|https?://\S+")
@@ -91,14 +91,14 @@ class Token:
     start: int
     end: int
     root: str = ""
-    """The root of a content word; else empty."""
+    """The root of a content word, or an empty string."""
 
 
 END_TOKEN = Token("", "", "", -9, -9)
 
 
 def read_tokens(sentence: str) -> tuple[str, list[Token]]:
-    """The plain text of a sentence, without citation marks and addresses, and its tokens."""
+    """Return a sentence without citation marks and addresses, and its tokens."""
     text = " ".join(unicodedata.normalize("NFKC", _BRACKETS.sub(" ", sentence)).split())
     tokens = []
     for match in (_TOKEN if _DIGIT.search(text) else _PLAIN_TOKEN).finditer(text):
@@ -112,21 +112,21 @@ def read_tokens(sentence: str) -> tuple[str, list[Token]]:
 
 @functools.lru_cache(maxsize=1 << 15)
 def _root(written: str, kind: str, begins: bool) -> str:
-    """The root of a word or character; empty for a function word. `begins`: whether it begins a sentence."""
+    """Return the root of a word or character; empty for a function word. `begins`: whether the word begins a sentence."""
     plain = written.lower().replace("’", "'").removesuffix("'s").replace(".", "")
     if written[:-1].isupper():
         plain = plain.removesuffix("s")
     if kind == "word" and (len(plain) < 2 or plain in FUNCTION_WORDS):
         return ""
     if not is_latin(plain):
-        # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
+        # Endings in other alphabets are removed in the same way: the nouns of 2 часа and 9 часов are equal.
         return plain[: min(5, max(3, len(plain) - 2))]
     # A name such as "the Fed" is not a form of a verb.
     return root(BASE.get(plain, plain) if begins or not written[0].isupper() else plain)
 
 
 def days_of(token: Token) -> tuple[Day, ...]:
-    """The possible dates of a date in words or digits; none if there is no such day."""
+    """Return the possible dates of a date in words or digits; none if there is no such day."""
     numbers = [int(part) for part in re.findall(r"\d+", token.text)]
     if token.kind == "iso":
         found = [(numbers[0], numbers[1], numbers[2], numbers[2])]
@@ -155,10 +155,10 @@ def days_of(token: Token) -> tuple[Day, ...]:
 
 
 def next_to(days: tuple[Day, ...], step: int) -> Iterator[Day]:
-    """The day after (`step` 1) or before (-1) each of the days of which at least the month is known."""
+    """Yield the day after (`step` 1) or before (-1) each of the days. Days without a month are left out."""
     for year, month, span, _ in days:
         if month and span:
-            # In a leap year, the last of February has two dates.
+            # If the year is unknown, try a common year and a leap year, which differ at the end of February.
             for known in (year,) if year else (2023, 2024):
                 try:
                     day = datetime.date(known, month, span[0]) + datetime.timedelta(days=step)

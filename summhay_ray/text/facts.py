@@ -1,7 +1,7 @@
-"""The numbers, dates, times, names and denials of a sentence, as values that can be compared.
+"""Parses the numbers, dates, times, names and denials of a sentence into values that can be compared.
 
-`fact_tokens.py` splits the sentence. Dates, times, quantities and names become facts, and the other words become roots. "2
-hours", "two hours" and "120 minutes" are one value, and so are $1.2m and 1,200,000 USD, 22 July 2021 and 2021-07-22.
+`fact_tokens.py` splits the sentence. Dates, times, quantities and names become facts; the other words become roots. "2 hours",
+"two hours" and "120 minutes" have the same value. So do $1.2m and 1,200,000 USD, and 22 July 2021 and 2021-07-22.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ Kind = Literal["number", "amount", "date", "time", "name", "denial"]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number, or a range of numbers, in its base unit: seconds, bytes, dollars, per cent, or counted things."""
+    """A number or a range of numbers, in its base unit: seconds, bytes, dollars, per cent, or counted things."""
 
     low: float
     high: float
     grain: float
-    """The size of its last digit: 2 hours has 3600 seconds, 1.2 million has 100,000."""
+    """The size of the last digit: 3600 seconds for 2 hours, 100,000 for 1.2 million."""
     unit: str
-    """Empty for counted things."""
+    """The base unit; empty for counted things."""
     nouns: frozenset[str] = frozenset()
-    """Roots of the words for the counted or measured thing."""
+    """Roots of the words for the counted or measured things."""
     stated: tuple[float, ...] = field(default=(), compare=False)
-    """The numbers that the text states, in the base unit: 10 for "at least 10" and "about 10"."""
+    """The numbers as the text states them, in the base unit: 10 for "at least 10" and "about 10"."""
     excluded: bool = False
-    """Whether the range is open at one end and excludes its other end: "before 2.4", not "2.3 and earlier"."""
+    """Whether a range that is open at one end excludes its other end: "before 2.4", but not "2.3 and earlier"."""
 
     def agrees(self, other: Quantity) -> bool:
-        """Whether both can be the same number, at the coarser precision: 12 is in 10 to 15, but "more than 10" is not "more than
-        20"."""
+        """Whether both can be the same number, at the coarser precision. 12 agrees with 10 to 15, but "more than 10" does not
+        agree with "more than 20"."""
         if self.unit != other.unit:
-            # "Two to three hours" leaves out a unit.
+            # "Two to three hours" omits a unit.
             return not (self.unit and other.unit) and self.low == self.high == other.low == other.high
         bound = max(self.grain, other.grain) / 2 * (1 - 1e-9)
         if self.low == self.high or other.low == other.high or (self.low == -math.inf) != (other.low == -math.inf):
             gap = max(self.low, other.low) - min(self.high, other.high)
             if math.inf in (self.high, other.high) and -math.inf in (self.low, other.low):
-                # "At least 50" and "at most 50" have only their bound in common.
+                # "At least 50" and "at most 50" share only their bound.
                 return gap < 0
             return gap <= 0 or gap < bound
-        # "Fewer than 10" is "at most 9".
+        # "Fewer than 10" is the same as "at most 9".
         step = max(self.grain, other.grain) * (1 + 1e-9) if self.excluded != other.excluded else bound
         return all(one == two or abs(one - two) < step for one, two in ((self.low, other.low), (self.high, other.high)))
 
@@ -78,20 +78,20 @@ class Fact:
     place: int
     """Index of its first token in the sentence."""
     end: int
-    """Index after its last token."""
+    """Index of the token after its last one."""
     quantity: Quantity | None = None
     days: tuple[Day, ...] = ()
     """The possible dates: 3/4/2021 has two."""
     edges: tuple[Day, ...] = ()
-    """The first day after the dates, or the last before them, if the text says "after" or "before"."""
+    """The first possible day, if the text says "after" a date, or the last possible day, if it says "before" one."""
     minutes: frozenset[int] = frozenset()
-    """The possible minutes of the day: 2:30 has two."""
+    """The possible times, in minutes of the day: 2:30 has two."""
     name: tuple[str, ...] = ()
     """The roots of a name's words."""
     begins: bool = False
-    """Whether a name is one word at the beginning of a sentence, and so perhaps not a name."""
+    """Whether a name is a single word at the beginning of a sentence. Then it may not be a name."""
     acts: bool = False
-    """Whether this word is a singular without an article before a past form, as in "Google acquired"."""
+    """Whether the word is a singular without an article before a past form, as in "Google acquired"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +99,23 @@ class Statement:
     """A parsed sentence."""
 
     tokens: tuple[str, ...]
-    """Every token in lower case, words other than function words as roots."""
+    """All tokens in lower case; content words are replaced by their roots."""
     stems: tuple[str, ...]
-    """The same with stems: those of "exclusive" and "exclude" differ."""
+    """The same tokens with stems instead of roots: the stems of "exclusive" and "exclude" differ."""
     roots: frozenset[str]
     """Roots of all content words, including names."""
     facts: tuple[Fact, ...]
     negations: tuple[Negation, ...]
     prefixed: tuple[tuple[int, str], ...]
-    """(Index, root without the prefix) of each token with a negative prefix: the root of "safe" for "unsafe"."""
+    """(Index, root without the prefix) of each token with a negative prefix: for "unsafe", the root of "safe"."""
     actions: tuple[Action, ...]
-    """Who does what to whom: (agent, verb, object) of "Acme bought Birch" and of "Birch was bought by Acme"."""
+    """(Agent, verb, object) of each action: the same for "Acme bought Birch" and "Birch was bought by Acme"."""
     agents: tuple[tuple[Fact, str], ...]
-    """Each name before a verb for what happened, and the verb's root: "Ada Lake resigned"."""
+    """(Name, verb root) of each name before a verb about a past event: "Ada Lake resigned"."""
     done: frozenset[str]
     planned: frozenset[str]
-    """Roots of verbs for what happened ("closed", "has closed"), and for what is only planned or possible ("may close", "plans to
-    close")."""
+    """Roots of verbs about past events ("closed", "has closed"), and of verbs about planned or possible events ("may close",
+    "plans to close")."""
 
 
 Action = tuple[tuple[str, ...], str, tuple[str, ...]]
@@ -131,12 +131,12 @@ _PHRASES = {
         *(("go", "ahead", "proceed"), ("take", "place", "proceed")),
     )
 }
-"""The stem of a verb, and the next word -> a verb with the same meaning."""
+"""(Stem of a verb, next word) -> a verb with the same meaning."""
 _PARTICLES = frozenset(particle for _, particle in _PHRASES)
 _REACH = 6
-"""Words and names from an agent to the last one that can be its object."""
+"""Maximum number of words and names from an agent to the end of a possible object."""
 _MUTUAL = frozenset(map(root, ("meet", "play", "face", "marry", "married", "equal", "match")))
-"""Verbs of actions without a direction."""
+"""Verbs whose agent and object can be exchanged without a change of meaning."""
 
 _PLANNED = re.compile(
     r"\b(?:may|might|(?:plan|propos|intend|want|hop)\w* to"
@@ -144,7 +144,7 @@ _PLANNED = re.compile(
     r"(?: (?:not|also|have|be|been|being|soon|later))* (?P<verb>\w+)",
     re.IGNORECASE,
 )
-"""A verb for what is only planned or possible."""
+"""Matches a verb about a planned or possible event."""
 _PLANNING = frozenset(("to", "be", "may", "might", "could", "would", "will", "should", "if"))
 _WITH_PARTICIPLE = frozenset(("has", "have", "had"))
 _BEFORE_PAST = _WITH_PARTICIPLE.union(
@@ -154,7 +154,7 @@ _BEFORE_PAST = _WITH_PARTICIPLE.union(
 _PREFIXED = re.compile(
     r"(?:un(?!der|it|iv|ion|til)|(?:in|im|il|ir|non-?|dis)(?=\w+(?:able|ible|al|ful|ive|ent|ant|ate|ous|ect|ete)$))(\w{4,})"
 )
-"""A word with a negative prefix: `un`, and the others for adjectives."""
+"""Matches a word with a negative prefix: `un` for any word, the other prefixes for adjectives."""
 
 _SMALL = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
@@ -185,15 +185,15 @@ _OTHER_NUMBERS = {
 _ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
 _ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
 _BEFORE_ORDINAL = frozenset(("the", "is", "are", "was", "were", *map(root, ("finish", "come", "place", "rank"))))
-"""Words before an ordinal that may lack its noun; the verbs as roots."""
+"""Words before an ordinal that may lack its noun. Verbs are given as roots."""
 _PARTS = {"half": 2, "quarter": 4, **{word: part for word, part in _ORDINALS.items() if part > 2}}
 _FRACTIONS = {word + plural: 100 / part for word, part in _PARTS.items() for plural in ("", "s")}
 _ROUGH = 2.0
-"""The precision of a fraction in words, in per cent: two thirds are 66 %."""
+"""The precision of a fraction in words, in per cent: two thirds are 66 % or 67 %."""
 _NO_COUNT = frozenset(["the", "this", "that", "which", "each", "every", "any", "another", "no", "some"])
 """Words after which `one` is a pronoun."""
 _EXAMPLE = re.compile(r"one (?:[\w-]+ ){1,2}(?:is|was|would be) (?:the|that|to|an?)\b", re.IGNORECASE)
-"""One of several things: "One drawback is the cost"."""
+"""Matches "one" as one of several things: "One drawback is the cost"."""
 _BEFORE_A_YEAR = frozenset(("in", "since", "until", "during"))
 _LASTING = frozenset(("for", "lasted", "took", "within", "after"))
 _HOUR, _DAY_SECONDS = 3600, 86400
@@ -254,9 +254,9 @@ _MEASURES: dict[str, tuple[str, float]] = {
 _CURRENCIES = frozenset("$€£¥₹") | {"yuan", "franc"}
 _BEGINNINGS = frozenset().union(UNITS_OF_TEN, TENS, _OTHER_NUMBERS, _ORDINALS, _FRACTIONS, ("a", "an", "minus", "negative"))
 _BEGINNINGS |= {word for word, (unit, _) in _MEASURES.items() if unit in _CURRENCIES}
-"""Words with which a quantity can begin."""
+"""Words that can begin a quantity."""
 _BEGIN_FACTS = _BEGINNINGS | WEEKDAYS.keys() | {"noon", "midnight"}
-"""Words in lower case with which a fact can begin."""
+"""Lower-case words that can begin a fact."""
 _ABOVE = re.compile(
     r"(?:(?P<excluded>\b(?:more than|over|above|exceed\w*|greater than)|>)|\bat least|no fewer than|no less than|≥) ?$"
 )
@@ -265,7 +265,7 @@ _BELOW = re.compile(
 )
 _SINCE = re.compile(r"(?P<excluded>after|newer than|later than|higher than)(?: versions?)? $")
 _UNTIL = re.compile(r"(?P<excluded>before|prior to|older than|earlier than|lower than)(?: versions?)? $")
-"""The same before a version, a number with a decimal point."""
+"""Similar words before a version, that is, a number with a decimal point."""
 _ABOVE_AFTER = re.compile(r" ?(?:(?:and|or) (?:later|newer|above|higher|more|up(?:wards)?|over)|onwards?)\b")
 _BELOW_AFTER = re.compile(r" (?:and|or) (?:earlier|older|below|lower|less|fewer|under|prior)\b")
 _ABOUT = re.compile(r"(?:\b(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to)|~) ?$")
@@ -275,7 +275,7 @@ _TOLERANCE = 0.1
 
 @functools.lru_cache(maxsize=1 << 14)
 def read_statement(sentence: str) -> Statement:
-    """The facts, words and denials of a sentence. Never fails. The last 16,384 sentences are cached."""
+    """Parse the facts, words and denials of a sentence. Never fails. The last 16,384 sentences are cached."""
     text, tokens = read_tokens(sentence)
     stems = [stem(BASE.get(token.lower, token.lower)) if token.root else token.lower for token in tokens]
     for place, (token, after) in enumerate(pairwise(tokens)):
@@ -322,7 +322,7 @@ def read_statement(sentence: str) -> Statement:
 
 def _is_done(verb: str, words: Sequence[Token]) -> bool:
     """Whether a verb is a past tense or participle after its subject or an auxiliary verb: "they closed", "has been closed".
-    `words`: the three before it."""
+    `words`: the three words before the verb."""
     before = words[-1] if words else END_TOKEN
     if not (verb in BASE or verb.endswith("ed") or before.lower in _WITH_PARTICIPLE):
         return False
@@ -339,13 +339,13 @@ def _agents(tokens: Sequence[str], facts: Sequence[Fact], done: frozenset[str]) 
 
 
 def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]) -> Iterator[Action]:
-    """The actions of a sentence: agent, verb and object in a row, with only some function words between them.
+    """Yield the actions of a sentence: agent, verb and object in a row, with only certain function words between them.
 
-    Agent and object are content words or names. An object of an active verb that is no name has an article.
+    Agent and object are content words or names. The object of an active verb must have an article, unless it is a name.
     """
     names = {fact.place: fact for fact in facts if fact.name}
     units: list[tuple[tuple[str, ...], bool, list[str]]] = []
-    """Each word or name, whether it is a name, and the tokens before it."""
+    """(Word or name, whether it is a name, the tokens before it), in order."""
     between: list[str] = []
     place = 0
     while place < len(tokens):
@@ -377,7 +377,7 @@ def _actions(tokens: Sequence[str], roots: frozenset[str], facts: Sequence[Fact]
 
 
 def values_of(sentence: str) -> dict[str, str]:
-    """The values of a sentence's numbers, dates and times, and its words for each: "2 hours" and "120 minutes" have one value."""
+    """Return value -> words for the numbers, dates and times of a sentence: "2 hours" and "120 minutes" have the same value."""
     found = {}
     for fact in read_statement(sentence).facts:
         if (number := fact.quantity) is not None:
@@ -389,7 +389,8 @@ def values_of(sentence: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the fact that begins at a token of a sentence, given by its index; None if none of that kind begins there."""
+    """Parses the fact that begins at a token, given by its index. Each method returns None if no fact of its kind begins
+    there."""
 
     text: str
     tokens: list[Token]
@@ -415,7 +416,7 @@ class _Reader:
                 return Fact("date", self._words(place, written + 1), place, written + 1, days=days_of(self._at(written)))
             days = ((None, None, None, weekday),)
         elif token.kind == "word" and token.lower in MONTH_NUMBERS and token.text[0].isupper():
-            # The short forms are also other words, such as "may".
+            # Short names of months are also other words, such as "may".
             if token.lower in ALONE or self._at(place - 1).lower in BEFORE_A_MONTH:
                 days = ((None, MONTH_NUMBERS[token.lower], None, None),)
         elif token.kind == "number" and re.fullmatch(r"(?:1[89]|20)\d\d", token.text) and self._is_year(place):
@@ -425,7 +426,8 @@ class _Reader:
         return Fact("date", token.text, place, place + 1, days=days, edges=edges) if days else None
 
     def _is_year(self, place: int) -> bool:
-        """Four digits are a year unless they have a unit, or count something ("2000 customers", unlike "in 2000")."""
+        """Whether four digits are a year. They are not if they have a unit or count something ("2000 customers", unlike "in
+        2000")."""
         before, after = self._at(place - 1), self._at(place + 1)
         counts = after.kind == "word" and after.root and after.text.islower() and after.lower.endswith("s")
         unit = after.lower in _MEASURES or after.lower in _SCALES or before.kind == "sign"
@@ -443,7 +445,7 @@ class _Reader:
         if half and hour <= 12:
             minutes = {(hour % 12 + (12 if half[0] == "p" else 0)) * 60 + minute}
         else:
-            # 2:30 may be in the afternoon; 02:30 and 14:30 are unambiguous.
+            # 2:30 may be in the afternoon, but 02:30 and 14:30 are unambiguous.
             afternoon = {(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 and token.text[0] not in "0T" else set()
             minutes = {hour * 60 + minute} | afternoon
         return Fact("time", token.text, place, place + 1, minutes=frozenset(minutes))
@@ -516,7 +518,7 @@ class _Reader:
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
 
     def _is_minus(self, place: int) -> bool:
-        """Whether a number's minus sign, or the word `minus`, is here; the hyphen in "10-15" is none."""
+        """Whether the token is a number's minus sign or the word `minus`. The hyphen in "10-15" is not."""
         token, before, after = self._at(place), self._at(place - 1), self._at(place + 1)
         if token.lower in ("minus", "negative"):
             return self._number(place + 1) is not None and not self._number(place - 1)
@@ -524,16 +526,16 @@ class _Reader:
         return token.text in ("-", "−") and joined and before.end != token.start and before.kind != "number"
 
     def _fraction(self, place: int) -> tuple[float, float, int] | None:
-        """The result of `_number` for "half of", "a third of", "two thirds of" and "by a quarter", in per cent."""
+        """Return what `_number` returns, for "half of", "a third of", "two thirds of" and "by a quarter", in per cent."""
         many = UNITS_OF_TEN.get(self._at(place).lower, 0)
         end = place + (1 if many or self._at(place).lower == "a" else 0)
         share = _FRACTIONS.get(self._at(end).lower)
-        # "By a third" and "to half" name a share, too; "by third parties" does not.
+        # "By a third" and "to half" name a share, too, but "by third parties" does not.
         is_share = self._at(end + 1).lower == "of" or (self._at(place - 1).lower in ("by", "to") and not self._at(end + 1).root)
         return (share * (many or 1), _ROUGH, end + 1) if share is not None and is_share else None
 
     def _number(self, place: int) -> tuple[float, float, int] | None:
-        """The value of a number in digits or words, the size of its last digit, and the index after it."""
+        """Return the value of a number in digits or words, the size of its last digit, and the index after it."""
         token = self._at(place)
         if token.kind == "number":
             plain, after = plain_numeral(token.text), self._at(place + 1)
@@ -542,7 +544,7 @@ class _Reader:
             if is_decade or not re.fullmatch(r"\d{1,30}(\.\d{1,30})?", plain):
                 return None
             number, grain = float(plain), 10.0 ** -len(plain.partition(".")[2])
-            # "$2m" and "2m containers" are millions, "a 2m wall" is metres.
+            # "$2m" and "2m containers" are millions; "a 2m wall" is metres.
             counts = self._at(place + 2).root and self._at(place + 2).lower.endswith("s")
             metres = after.text == "m" and not self._is_money(place) and not counts
             attached = _ATTACHED.get(after.lower) if after.start == token.end and not metres else None
@@ -593,7 +595,7 @@ class _Reader:
         return _MEASURES.get(token.lower.rstrip("."), ("", 1.0)) if token.kind in ("word", "sign") else ("", 1.0)
 
     def _measure(self, place: int, currency: str) -> tuple[str, float, int]:
-        """The unit after a number, its size in the base unit, and the index after it."""
+        """Return the unit after a number, the unit's size in the base unit, and the index after it."""
         if currency:
             return currency, 1.0, place + (self._unit(place)[0] == currency)
         token = self._at(place)
@@ -615,7 +617,7 @@ class _Reader:
         return [self._at(place + step).lower for step in range(3)] == ["and", "a", "half"]
 
     def _compound(self, low: float, high: float, grain: float, factor: float, place: int) -> tuple[float, float, float, int]:
-        """1 hour and 30 minutes, 2h 5m 10s, an hour and a half."""
+        """Add the smaller units of a quantity such as 1 hour and 30 minutes, 2h 5m 10s, or an hour and a half."""
         if self._is_and_a_half(place) and low == high:
             return low + factor / 2, high + factor / 2, factor / 2, place + 3
         here = place + (self._at(place).lower in ("and", ","))
@@ -629,8 +631,8 @@ class _Reader:
         return low, high, grain, place
 
     def _nouns(self, begin: int, place: int, unit: str) -> frozenset[str]:
-        """The roots of the two words after a number and its unit. If the number counts nothing or is part of a name ("Boeing
-        737"), the root of the word before it."""
+        """Return the roots of the two words after a number and its unit. If the number counts nothing or is part of a name
+        ("Boeing 737"), return the root of the word before it."""
         while self._at(place).lower in ("of", "the", "all", "its", "their", "our", "-", "more", "other"):
             place += 1
         after = [self._at(place), self._at(place + 1)]
@@ -662,7 +664,7 @@ class _Reader:
 
 
 def plain_numeral(numeral: str) -> str:
-    """A numeral without separators of thousands and with a decimal point: 1,025 and 1 025 are 1025, 1,5 is 1.5."""
+    """Return a numeral without thousands separators and with a decimal point: 1,025 and 1 025 become 1025, 1,5 becomes 1.5."""
     plain = re.sub(r"[ \u00a0\u202f'’]", "", numeral)
     if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", plain):
         return plain.replace(",", "")

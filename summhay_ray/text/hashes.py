@@ -1,4 +1,4 @@
-"""JSON content and texts: how they are read, and the hashes that identify them."""
+"""Parses JSON, and hashes the JSON content and texts that keys identify."""
 
 import functools
 import hashlib
@@ -9,17 +9,17 @@ from typing import Any
 
 @functools.lru_cache(maxsize=256)
 def text_hash(text: str) -> str:
-    """sha256 (hex) of a text. Cached, since every request needs its template's hash."""
+    """Return the sha256 (hex) of a text. Cached, since every request needs the hash of its template."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def semantic_hash(content: Any) -> str:
-    """sha256 (hex) of the canonical JSON of `content`. 1.0 and 1 are equal, and the order of fields does not matter."""
+    """Return the sha256 (hex) of the canonical JSON of `content`. 1.0 equals 1, and the order of fields does not matter."""
     return hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()
 
 
 def canonical_json(content: Any) -> str:
-    """The content as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
+    """Return the content as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
     return encoded(_plain(content))
 
 
@@ -27,8 +27,8 @@ encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=T
 
 
 def _plain(value: Any) -> Any:
-    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
-    # A large run hashes many values, and these checks of the type are fast.
+    """Return the value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
+    # A large run hashes many values, and these type checks are fast.
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
@@ -40,10 +40,11 @@ def _plain(value: Any) -> Any:
 
 
 def parsed_json(content: str | bytes) -> Any:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
-    Raises ValueError, with a short reason, also if a text or a key has a lone surrogate: half a character, which UTF-8, and so
-    tables and requests, cannot encode. Raises RecursionError if the JSON is nested too deeply.
+    Raises ValueError, with a short reason, for invalid JSON and for a lone surrogate in a text or a key. A lone surrogate is half
+    a character; neither UTF-8 nor the tables and requests that use it can encode one. Raises RecursionError if the JSON is nested
+    too deeply.
     """
     value = json.loads(content)
     try:
@@ -55,9 +56,10 @@ def parsed_json(content: str | bytes) -> Any:
 
 
 def read_json_lines(content: str | bytes, name: str, wrong: Callable[[str], Exception] = ValueError) -> Iterator[tuple[str, Any]]:
-    """(`name:line`, value) of each line that is not blank. Raises `wrong` with the place of a line that is not JSON, and why.
+    """Yield (`name:line`, value) for each line that is not blank. For a line that is not JSON, raise `wrong` with the place and
+    the reason.
 
-    Only a line feed ends a line: texts may contain other characters that break lines, such as U+2028.
+    Only a line feed ends a line, since texts may contain other characters that break lines, such as U+2028.
     """
     lines: Sequence[str | bytes] = (
         content.split(b"\n") if isinstance(content, bytes) else content.removeprefix("\ufeff").split("\n")

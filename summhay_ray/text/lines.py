@@ -1,4 +1,4 @@
-"""Classifies the lines of a document: statements, titles, and the kinds that are left out."""
+"""Classifies the lines of a document as statements, titles, and the kinds of lines that are omitted."""
 
 import re
 from typing import Literal
@@ -19,14 +19,14 @@ Reason = Literal[
     "boilerplate",
 ]
 
-# Without IGNORECASE, the regex engine can search for first letters, which is three times as fast.
+# Without IGNORECASE, the regex engine can search for the first letters, which is three times as fast.
 URL = re.compile(r"(?:[hH][tT][tT][pP][sS]?://|[wW][wW][wW]\.|[mM][aA][iI][lL][tT][oO]:)[^\s<>\]]+")
 END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
 TURN = re.compile(
     r"(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?[\])]?[ \t,-]*)?"
     r"(?:<[^<>\s]{1,40}>[ \t]|[^\W\d_][^:\n|/{}=]{0,40}[:：](?=\s|[^\x00-\x7f])\s*)"
 )
-"""A turn of a conversation: `Speaker: `, or `<speaker> `, possibly after the time."""
+"""Matches a turn of a conversation: `Speaker: `, or `<speaker> `, possibly after the time."""
 WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _PAGE = re.compile(r"(?:page|seite|página|-|–)?\s*\d{1,4}\s*(?:(?:of|/|von|de)\s*\d{1,4}|-|–)?", re.IGNORECASE)
 LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d{1,4}\s*\Z")
@@ -78,26 +78,26 @@ _VERBS = frozenset(_VERB_WORDS.split())
 _WITHIN_NAMES = ("and", "von", "van", "de", "der", "del", "la", "of", "from", "the", "for", "via")
 _PAST = re.compile(r"[^\W\d_]{2,}ed\Z")
 FEWEST, _MANY = 4, 12
-"""Minimum number of words for a statement without a full stop: in a list item, and in any other line."""
+"""Minimum number of words for a statement without a full stop, in a list item and in any other line."""
 _MOSTLY = 0.8
-"""A line with at least this share of links counts as a list of links."""
+"""Minimum share of links in a line that counts as a list of links."""
 
 
 class LineKinds:
-    """Classifies the lines of a document in order. Headings and signatures decide about the lines after them.
+    """Classifies the lines of a document in order. Headings and signatures affect how later lines are classified.
 
-    `latin`: whether the document is in Latin letters; in other scripts, fewer kinds are recognized.
+    `latin`: whether the document is in Latin letters. In other scripts, fewer kinds are recognized.
     """
 
     def __init__(self, latin: bool) -> None:
         self.title = ""
         self.date = ""
-        """The title and the date, as the lines give them."""
+        """The title and the date, as the document gives them."""
         self.section: dict[int, str] = {}
-        """The headings above the current line, by level: `attendance`, `agenda` or nothing."""
+        """Heading level -> kind of the heading above the current line: `attendance`, `agenda` or empty."""
         self._latin = latin
         self._signing = 0
-        """Number of following lines that may belong to a signature."""
+        """Number of following lines that may still belong to a signature."""
 
     def open_section(self, text: str, level: int) -> None:
         self.section = {one: name for one, name in self.section.items() if one < level}
@@ -109,7 +109,7 @@ class LineKinds:
             self.section[level] = "agenda"
 
     def reason(self, text: str, item: int, linked: float, plain: bool) -> Reason | None:
-        """Why a line is omitted; None if it is kept."""
+        """Return why a line is omitted, or None if it is kept."""
         bare = text.strip().strip("*_").strip()
         words = WORD.findall(bare)
         sentence = bool(END.search(bare)) and len(words) >= 3
@@ -152,7 +152,7 @@ class LineKinds:
             return "attendance"
         if _HANDLE.search(bare) and _is_names(bare):
             return "attendance"
-        # In an agenda, titles are at the first level of a list, and statements about them are deeper.
+        # In an agenda, the first level of a list has titles, and deeper levels have statements about them.
         titled = (linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)) and _is_title(bare)
         if "agenda" in self.section.values() and item and titled and not (TURN.match(bare) and bare[0].isupper()):
             return "agenda"
@@ -166,7 +166,7 @@ class LineKinds:
         return None
 
     def states(self, text: str, item: int) -> bool:
-        """Whether a line makes a statement, rather than naming something."""
+        """Whether a line makes a statement rather than names something."""
         bare = text.strip()
         if not self._latin:
             return bool(re.search(r"\w", bare))
@@ -188,7 +188,7 @@ class LineKinds:
 
 
 def _is_names(text: str) -> bool:
-    """Whether a line only lists people and makes no statement about them."""
+    """Whether a line only lists people, without a statement about them."""
     text = _HANDLE.sub(" ", re.sub(r"\([^)]*\)|<[^>]*>|\[[^\]]*\]", " ", text))
     words = WORD.findall(text)
     lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]
@@ -196,7 +196,7 @@ def _is_names(text: str) -> bool:
 
 
 def _is_title(text: str) -> bool:
-    """Whether a line has no verb that a title would not have."""
+    """Whether a line has no verb, except for verbs that a title may have."""
     return not any(_PAST.match(word) or word.lower().replace("’", "'") in _VERBS for word in WORD.findall(text))
 
 

@@ -1,4 +1,4 @@
-"""The speakers of a transcript, the names of persons, and citations in legal texts, found by their form."""
+"""Finds the speakers of a transcript, the names of persons, and citations in legal texts, by their form."""
 
 import re
 from collections import Counter
@@ -27,16 +27,17 @@ _BEHIND = frozenset(("mp", "msp", "qc", "kc", "esq", "jr", "sr"))
 
 
 def turns(text: str) -> list[str]:
-    """The speaker of each turn, in order: `Rosalind`, `project manager`, `bruce stanton`.
+    """Return the speaker of each turn, in order: `Rosalind`, `project manager`, `bruce stanton`.
 
-    A turn begins with a name and a colon. Words with a colon that occur only once, within a line, do not count as a speaker.
-    Text in brackets after a name is not part of it.
+    A turn begins with a name and a colon. Words before a colon in the middle of a line are a speaker only if they occur more than
+    once. Text in brackets after a name is not part of the name.
     """
     return [name for _, name in placed_turns(text)]
 
 
 def placed_turns(text: str) -> list[tuple[int, str]]:
-    """(Offset in the text, speaker) of each turn; see `turns`. Give the whole text: a part of it may begin within a turn."""
+    """Return (offset in the text, speaker) of each turn; see `turns`. Pass the whole text, since a part of it may begin within a
+    turn."""
     found = list(_TURN.finditer(text))
     counts = Counter(match["name"] for match in found)
     heads = {match["name"] for match in found if match.start() == 0 or text[match.start() - 1] == "\n"}
@@ -44,9 +45,11 @@ def placed_turns(text: str) -> list[tuple[int, str]]:
 
 
 def name_words(name: str) -> list[str]:
-    """The words of a person's name, without initials, words such as `of`, titles before the name and `MP` after it: `Smith` and
-    `Basildon` of `Baroness Smith of Basildon`, `Stephen` and `King` of `Mr. Stephen King`. A speaker without a name keeps the
-    last word: `Speaker` of `Mr. Speaker`."""
+    """Return the words of a person's name, without initials, words such as `of`, titles before the name and `MP` after it.
+
+    Examples: `Smith` and `Basildon` for `Baroness Smith of Basildon`, `Stephen` and `King` for `Mr. Stephen King`. A speaker
+    without a name keeps the last word: `Speaker` for `Mr. Speaker`.
+    """
     words = [word for word in _WORD.findall(name) if len(word) > 1 and word.lower() not in FUNCTION_WORDS]
     while len(words) > 1 and words[-1].lower() in _BEHIND:
         words.pop()
@@ -56,13 +59,13 @@ def name_words(name: str) -> list[str]:
 
 
 _SERIES = r"(?:[A-Z][\w’']{0,4}\.\s?)+(?:\s?(?:[2-9]d|[3-9]th))?|[A-Z]{2,}(?=\s)"
-"""A reporter: `U.S.`, `S. Ct.`, `F.2d`, `F. Supp. 3d`, `N. W.`, `WL`."""
+"""Matches the name of a reporter, a series of law reports: `U.S.`, `S. Ct.`, `F.2d`, `F. Supp. 3d`, `N. W.`, `WL`."""
 _PAGE = r"(?:§+\s*)?\d+[a-z]?(?:[-–]\d+)?"
 _REPORTER = rf"\d+\s+(?:{_SERIES})\s*{_PAGE}(?:,\s\d+(?:[-–]\d+)?(?!\d*\s[A-Z]))*"
 _SHORT_REPORTER = rf"\d+\s+(?:{_SERIES}),?\s+at\s+\d+(?:[-–]\d+)?"
-"""`410 U.S. at 120`, the short form of a reporter citation."""
+"""Matches the short form of a reporter citation: `410 U.S. at 120`."""
 _SIGNAL = r"(?!(?:See|Cf|But|In|Also|Accord|Under|And|The|Compare|Contra|As|By|Like|Both|Unlike|While|Although|Since|When)\b)"
-"""Signal words and other words that begin a sentence and are not part of a party's name."""
+"""Words at the beginning of a sentence that are not part of a party's name, such as signal words."""
 _PARTY = _SIGNAL + r"[A-Z][\w.'’&-]*(?:\s(?:of|the|and|&|[A-Z][\w.'’&-]*)){0,5}"
 _CASE = rf"\b{_PARTY}\sv\.?\s{_PARTY}|\b(?:In re|Ex parte|Matter of)\s{_PARTY}"
 _NAME = r"[A-Z][\w'’&-]*(?:\s(?:of|the|and|&|v\.|[A-Z][\w.'’&-]*)){0,7}"
@@ -76,13 +79,13 @@ _CITATION = re.compile(
     r"|§+\s*\d[\d.\-–]*|\b(?:(?:Case|Docket)\s)?(?:No|Nos|Docket|Case)\.?\s*\d[\d:\-–\w]*|\bsections?\s+\d+"
 )
 BACK = re.compile(_SAME)
-"""A citation of the previously cited source: `Id. at 12`, `Ibid.`"""
+"""Matches a citation of the previous source: `Id. at 12`, `Ibid.`"""
 
 
 def citations(text: str) -> list[tuple[int, int]]:
-    """(begin, end) of each citation: `Roe v. Wade, 410 U.S. 113 (1973)`, `42 U.S.C. § 1983`, `No. 12-345`, `section 4`, and of
-    its short forms: `Roe v. Wade`, `Wade, supra, at 115`, `410 U.S. at 115`, `Id. at 116`.
+    """Return (begin, end) of each citation, such as `Roe v. Wade, 410 U.S. 113 (1973)`, `42 U.S.C. § 1983`, `No. 12-345`,
+    `section 4`, and of each short form, such as `Roe v. Wade`, `Wade, supra, at 115`, `410 U.S. at 115`, `Id. at 116`.
 
-    Citations are recognized by their form alone; whether the source exists is not checked.
+    Citations are recognized by their form only. Whether the source exists is not checked.
     """
     return [found.span() for found in _CITATION.finditer(text)]

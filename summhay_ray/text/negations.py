@@ -1,4 +1,4 @@
-"""The denials in a sentence, and what they deny."""
+"""Finds the denials in a sentence, and what they deny."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -31,37 +31,37 @@ _UNTRUE = re.compile(
 )
 _DENIED_BEFORE = re.compile(r"なかった|なかっ|ません|(?<!か)ない(?![わとか])|않[았는]|못했|없[었다]|\bnicht(?=\s*[.!;])")
 _NOT_DENIED_BEFORE = re.compile(r"(?:なければなら|かもしれ|に違い|間違い|少なく|しか|だけで)な|なければ")
-"""Patterns for negations of the words before them, in languages that put the negation last; and for similar text that does
-not negate."""
+"""Patterns for negations after the negated words, as in languages that put the negation last, and for similar text without a
+negation."""
 _DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
 _TIMED = re.compile(r"\s(?:before|until)\b")
 _PROVIDED = re.compile(r"\b(?:without|unless|until|except|before(?= (?-i:[A-Z\d])))\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
-"""Maximum number of following content words that a negation applies to; a denial applies to more."""
+"""Maximum number of following content words that a negation applies to. A denial such as "refuted" applies to more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """A denial in a sentence."""
+    """A negation or denial in a sentence."""
 
     words: str
     what: frozenset[str]
-    """The root of the negated word; for an event that did not happen, or a statement that is called untrue, all its roots."""
+    """The root of the negated word. If the negation applies to a whole event or statement, the roots of all words of it."""
     whole: bool
-    """Whether `what` is an event or a statement."""
+    """Whether `what` is a whole event or statement."""
     before: frozenset[str]
     after: frozenset[str]
     """Roots of the two content words before the negation, and of those after the negated word."""
     scope: frozenset[str]
     """Roots of all words that the negation may apply to."""
     certain: bool = True
-    """Whether it denies: a condition ("if it does not"), "cannot without", "not until" and "not before May" do not."""
+    """Whether it really denies. A condition ("if it does not"), "cannot without", "not until" and "not before May" do not."""
 
 
 def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
-    """The denials in the sentence."""
+    """Yield the denials in a sentence."""
     spared = [match.span() for match in _NO_NEGATION.finditer(text)]
     condition = _CONDITION.search(text)
     limit = condition.start() if condition else len(text)
@@ -89,13 +89,13 @@ def find_negations(text: str, tokens: Sequence[Token]) -> Iterator[Negation]:
             yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)
             continue
         before = frozenset(_before(tokens, match.start(), 1 if match["noun"] else 2)) - {scope[0]}
-        # In "hit no customers" the denied event is before the negation, in "no customers were hit" after it.
+        # In "hit no customers" the denied event is before the negation; in "no customers were hit" it is after it.
         after = before.difference(scope) if match["noun"] and before else frozenset(scope[1:3])
         yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope), certain)
 
 
 def _after(tokens: Sequence[Token], start: int, most: int) -> list[str]:
-    """The roots after a place in the text, up to the end of the clause, without adverbs."""
+    """Return the roots after a place in the text, up to the end of the clause, without adverbs."""
     found: list[str] = []
     for token in tokens:
         if token.start >= start:
@@ -107,5 +107,5 @@ def _after(tokens: Sequence[Token], start: int, most: int) -> list[str]:
 
 
 def _before(tokens: Sequence[Token], start: int, most: int) -> list[str]:
-    """The last roots before a place in the text."""
+    """Return the last roots before a place in the text."""
     return [token.root for token in tokens if token.root and token.end <= start][-most:]

@@ -1,7 +1,7 @@
 """Converts HTML pages to Markdown text with Python's own parser.
 
-Headings, lists, quotations, code and tables keep their form, so that `read_prose` recognizes them. Scripts, styles and the frame
-of a page (navigation, header, footer) are left out.
+Headings, lists, quotations, code and tables become Markdown, so that `read_prose` recognizes them. Scripts, styles, navigation,
+headers and footers are left out.
 """
 
 import html.parser
@@ -14,14 +14,14 @@ _BLOCKS = (
 )
 _HEADINGS = {"title": 1, "h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _LONGEST_CELL = 400
-"""A table with a longer cell is a layout table: its cells are read as paragraphs."""
+"""Maximum length of a table cell. A table with a longer cell is only used for layout, so its cells are read as paragraphs."""
 _DEEPEST = 40
-"""Maximum depth of nested elements whose form is kept, since each adds marks to the text."""
+"""Maximum depth at which nested elements are converted. Each level adds marks to the text."""
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 def page_text(page: str) -> str:
-    """The text of an HTML page or of a part of one, as Markdown."""
+    """Convert an HTML page, or a part of one, to Markdown."""
     reader = _Page()
     reader.feed(page)
     reader.close()
@@ -34,7 +34,7 @@ class _Page(html.parser.HTMLParser):
         self._open: list[tuple[str, list[str]]] = [("", [])]
         """Open elements whose text is converted when they end: (tag, text so far)."""
         self._rows: list[list[list[str]]] = []
-        """The rows of the open tables."""
+        """Rows of the open tables."""
         self._aside = self._pre = 0
 
     def text(self) -> str:
@@ -92,11 +92,11 @@ class _Page(html.parser.HTMLParser):
             self._end(self._open[-1][0])
 
     def _end(self, tag: str) -> None:
-        """End the last open element: its text is added to the enclosing one."""
+        """End the last open element, and add its text to the enclosing one."""
         _, parts = self._open.pop()
         if tag == "a":
             address, text = parts[0], "".join(parts[1:])
-            # A block that consists of a link keeps its address, by which lists of links are recognized.
+            # A block that consists of a link keeps its address, so that lists of links are recognized.
             around, before = self._open[-1]
             alone = around in ("li", "td") and not "".join(before).strip()
             self._put(f"[{text.strip()}]({address}) " if alone and text.strip() and not re.search(r"[\s()]", address) else text)

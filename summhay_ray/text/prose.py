@@ -1,14 +1,14 @@
-"""The prose of a document: its statements, and the omitted parts with the reason.
+"""Extracts the prose of a document: its statements, and the omitted parts with the reason.
 
-`read_prose` reads plain text and Markdown; HTML and Word files are first converted to Markdown. markdown-it-py finds the blocks;
-`lines` decides which of their lines are statements. Three kinds of statements are kept:
+`read_prose` reads plain text and Markdown. HTML and Word files are converted to Markdown first. markdown-it-py finds the blocks,
+and `lines` decides which of their lines are statements. Three kinds of statements are kept:
 
 - `sentence`: a sentence, a turn of a conversation, or a list item that makes a statement;
 - `row`: a row of a table as a record with its header (`Region: Frankfurt; Failed payments: 58 %`);
-- `line`: an unmarked line that reads like a title. It is searched, since it may be a terse statement, but is not used as a
-  finding.
+- `line`: an unmarked line that reads like a title. It is searched, since it may be a short statement, but it never becomes an
+  insight.
 
-A text without any markup keeps every line that is not clearly something else, word for word.
+In a text without markup, every line is kept word for word, unless it is clearly not prose.
 """
 
 import functools
@@ -48,7 +48,7 @@ _MARKUP = re.compile(
     |\]\(|^(?:---|\+\+\+)[ \t]*$|^[ ]{0,3}\S.*\n[ ]{0,3}(?:=+|-+)[ \t]*$""",
     re.MULTILINE | re.VERBOSE,
 )
-"""Markup of blocks. Emphasis and `<br>` alone do not make a text Markdown."""
+"""Matches the markup of blocks. Emphasis and `<br>` alone do not make a text Markdown."""
 _FRONT = re.compile(r"\A\ufeff?\s*(---|\+\+\+)[ \t]*\n(.*?)^(?:\1|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _YAML_LINE = re.compile(r"\s|[#\]}-]|[\w.-]+(?: [\w.-]+){0,2}:(?:\s|$)")
 _TOML_LINE = re.compile(r"\s|[#\]}\[\"']|[\w.-]+\s*=")
@@ -66,11 +66,11 @@ _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]\Z")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": ""})
 _BULLET = re.compile(r"\s*[•●○◦▪▫■□‣∙·✓✔➢\uf0b7]\s*")
 _NOTES = re.compile(r"\[\^[^\]\s]+\]:?|^\s*\[[ xX]\]\s+")
-"""Marks of footnotes, and of tasks."""
+"""Matches the marks of footnotes and of tasks."""
 _WRAPPED = 50
-"""Minimum length of a wrapped line of Markdown, in characters."""
+"""Minimum length, in characters, of a Markdown line that may be wrapped."""
 _WRAPPED_WIDE = 20
-"""The same for Chinese and Japanese."""
+"""Minimum length of such a line in Chinese and Japanese."""
 _MORE_WORDS = """
     a an the of to in at by for from with without into onto between via per and or nor but as than which who whose is are was were
     be been has have had will would can could may might must should shall not if when while because since until although our their
@@ -79,11 +79,11 @@ _MORE_WORDS = """
 _BEFORE_MORE = frozenset(_MORE_WORDS.split())
 """Words that cannot end a sentence."""
 _BEGINNING = 8
-"""Words by which two statements begin alike: a form ends differently in each document."""
+"""Number of first words in which two statements are compared, since the end of a form differs in each document."""
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?: ?[ap]\.?m\b)?")
 _FEWEST_PAGES = 3
 _LONGEST_JOINED = 4000
-"""A paragraph of this many characters gets no further lines."""
+"""Maximum length of a paragraph to which further lines are joined."""
 _LONGEST_RECORD = 400
 
 
@@ -121,8 +121,8 @@ Split = Callable[[str], list[str]]
 
 
 def read_prose(text: str, split: Split | None = None) -> Prose:
-    """The statements of a document in order, and the omitted parts. `split`: splits a line into sentences; None: depends on the
-    line's script."""
+    """Return the statements of a document in order, and the omitted parts. `split` splits a line into sentences; by default it
+    depends on the line's script."""
     latin = is_latin(text)
     reader = _Reader(split or (sentences if latin else sentences_of), latin)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -136,9 +136,12 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
 
 
 def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
-    """The statements that more than half of the documents have in the same words, and those whose first words begin others in
-    at least 8 documents and more than a quarter. Times of day do not count ("adjourned at 11:05"). None for fewer than 8
-    documents."""
+    """Return the statements that are boilerplate.
+
+    A statement is boilerplate if more than half of the documents have it in the same words. It is also boilerplate if its first
+    words begin a statement in at least 8 documents, and in more than a quarter of all documents. Times of day do not count
+    ("adjourned at 11:05"). With fewer than 8 documents, there is no boilerplate.
+    """
     forms: dict[str, tuple[str, str]] = {}
     counts: Counter[str] = Counter()
     n_documents = 0
@@ -154,14 +157,14 @@ def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
 
 
 def _forms(text: str) -> tuple[str, str]:
-    """By what a statement is compared, and its beginning: times of day differ in each document, and so do the ends of a form."""
+    """Return the text by which a statement is compared, without times of day, and its first words."""
     words = (_CLOCK.sub("#", text) if ":" in text else text).rstrip(".").split()
     return " ".join(words), " ".join(words[:_BEGINNING])
 
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    # The parser needs quadratic time for definitions of links, so `_definitions` reads them.
+    # The parser needs quadratic time for link definitions, so `_definitions` reads them.
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
     # The addresses of links are not needed.
     for name, do in (("normalizeLink", str), ("normalizeLinkText", str), ("validateLink", bool)):
@@ -171,7 +174,7 @@ def _parser() -> MarkdownIt:
 
 class _Reader:
     def __init__(self, split: Split, latin: bool, in_page: bool = False) -> None:
-        """`in_page`: the text is that of an HTML page, in which a tag is not HTML: the page escaped it, or left it open."""
+        """`in_page`: the text is from an HTML page. A tag in it is not HTML, because the page escaped it or left it open."""
         self.prose = Prose()
         self._split, self._latin, self._in_page = split, latin, in_page
         self.kinds = LineKinds(latin)
@@ -179,10 +182,10 @@ class _Reader:
         self._words: Counter[str] | None = None
         self._body = ""
         self._links: dict[str, Any] = {}
-        """The definitions of links, in the parser's form."""
+        """The link definitions, in the parser's form."""
 
     def front_matter(self, text: str) -> tuple[str, int]:
-        """The text below the front matter, and the number of lines before it."""
+        """Return the text below the front matter, and the number of lines before it."""
         head = _FRONT.match(text)
         given = _front_fields(*head.groups()) if head else None
         if head is None or given is None:
@@ -196,7 +199,8 @@ class _Reader:
         return text[head.end() :], skipped
 
     def without_running_heads(self, text: str) -> str:
-        """A text in pages, as from a PDF file. Lines at the top or bottom of half of the pages become empty."""
+        """Blank out lines that half of the pages have at their top or bottom. The text is divided into pages, as in a PDF
+        file."""
         pages = text.count("\f")
         if pages < _FEWEST_PAGES:
             return text
@@ -205,7 +209,7 @@ class _Reader:
         begins = [place for place, number in enumerate(filled) if "\f" in lines[number] or place == 0]
         edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
         bare = {number: lines[number].strip() for number in edges}
-        # Ignore changing page numbers only: a sentence with another number is another sentence.
+        # Ignore only page numbers, which change: a sentence with another number is another sentence.
         bare = {number: line if END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
         counts = Counter(bare.values())
         for number in sorted(edges):
@@ -217,7 +221,7 @@ class _Reader:
     # Plain text
 
     def read_plain(self, text: str) -> None:
-        """Read a text without markup: paragraphs between blank lines."""
+        """Read a text without markup. Blank lines separate its paragraphs."""
         self._begin(text)
         lines: list[str] = []
         for number, line in enumerate([*text.split("\n"), ""]):
@@ -277,7 +281,7 @@ class _Reader:
         self._read_unparsed(lines, covered, len(lines), first)
 
     def _definitions(self, lines: Sequence[str], first: int) -> Iterator[str]:
-        """The lines, with empty ones for definitions of links, which are recorded."""
+        """Yield the lines, but record each link definition and yield an empty line for it."""
         references = self._links.setdefault("references", {})
         for number, line in enumerate(lines):
             found = _DEFINITION.match(line)
@@ -297,7 +301,7 @@ class _Reader:
         text = _flat(_plain_inline(token.content, self._links)[0])
         level = int(opening.tag[1])
         if opening.markup in ("=", "-") and ("\n" in token.content or END.search(text)):
-            # A paragraph with a line drawn below it.
+            # A paragraph underlined as a heading.
             self._inline(token.content, token.content.split("\n"), number)
         elif END.search(text) and self.kinds.states(text, item=0) and len(WORD.findall(text)) >= FEWEST:
             self._keep(text, number, "sentence")
@@ -319,7 +323,7 @@ class _Reader:
     def _code(self, token: Token, source: Sequence[str], number: int) -> None:
         unclosed = token.type == "fence" and not re.match(r"[\s>]*(?:```|~~~)", source[-1]) and len(source) > 1
         if unclosed or (token.type == "code_block" and not is_code(token.content)):
-            # An unclosed fence would hide the rest of the document; plain text may be indented.
+            # An unclosed fence would hide the rest of the document. Plain text may be indented.
             lines: list[str] = []
             for place, line in enumerate([*token.content.split("\n"), ""]):
                 if line.strip():
@@ -331,7 +335,7 @@ class _Reader:
             self._leave(token.content.strip("\n"), number + 1, "code")
 
     def _page(self, content: str, number: int) -> None:
-        """A block of HTML within Markdown."""
+        """Read a block of HTML within Markdown."""
         if content.lstrip().startswith("<!--"):
             comment, closed, rest = content.partition("-->")
             if closed:
@@ -415,7 +419,7 @@ class _Reader:
             self._keep(text, at, kind, raw)
 
     def _join_lines(self, lines: Sequence[str], source: Sequence[str], item: int) -> Iterator[tuple[int, str]]:
-        """(Index of the first line, text) of each logical line of a paragraph, in which wrapped lines are joined.
+        """Yield (index of the first line, text) for each logical line of a paragraph, joining wrapped lines.
 
         `source`: the original lines of a Markdown paragraph; empty for plain text.
         """
@@ -453,23 +457,23 @@ class _Reader:
             return False
         ends = bool(END.search(last)) or last.endswith((":", "："))
         if source:
-            # Markdown joins the lines of a paragraph, but the author ended a short line on purpose.
+            # Markdown joins the lines of a paragraph, but the author probably ended a short line on purpose.
             full = len(source[0].rstrip()) >= _WRAPPED
         else:
             full = is_wide(last[-1]) and len(last) >= _WRAPPED_WIDE
             full |= self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
         if line[0].islower():
-            # In a text without capitals, as in a chat, a small letter may begin a sentence.
+            # In a text without capitals, such as a chat, a lower-case letter may begin a sentence.
             return full or (not ends or last.endswith(".")) and not text.lstrip()[:1].islower()
         goes_on = last.endswith((",", "(")) or last.rsplit(None, 1)[-1] in _BEFORE_MORE
         return goes_on or (full and not last.endswith((":", "：")))
 
     def _join_hyphenated(self, text: str, line: str) -> str:
-        """Join two lines, the first of which ends in a hyphen: a divided word or a hyphenated one."""
+        """Join two lines if the first ends in a hyphen. The hyphen may divide a word or belong to it."""
         if self._words is None:
             self._words = Counter(word.lower() for word in re.findall(r"\w+", self._body))
         second = re.match(r"\w+", line)
-        # The second half is a word of its own if it occurs elsewhere in the text, too.
+        # The second half is a separate word if it occurs elsewhere in the text, too.
         compound = second is not None and not text.endswith("\u00ad") and self._words[second[0].lower()] > 1
         return f"{text}{line}" if compound else f"{text[:-1]}{line}"
 
@@ -478,7 +482,7 @@ class _Reader:
             text = text.translate(_LIGATURES)
         letters = text.split()
         if "  " in text and len(letters) >= 5 and sum(len(one) == 1 for one in letters) >= 0.8 * len(letters):
-            # Some PDF files have a blank between letters, and two or more between words.
+            # Some PDF files have one blank between letters, and two or more between words.
             text = " ".join(word.replace(" ", "") for word in re.split(r"\s{2,}", text.strip()))
         if not raw:
             text = " ".join(text.split())
@@ -491,7 +495,8 @@ class _Reader:
 
 
 def _front_fields(mark: str, content: str) -> dict[str, str] | None:
-    """The fields of front matter, YAML between `---` or TOML between `+++`, unparsed; None if it is not front matter."""
+    """Return the unparsed fields of front matter, which is YAML between `---` or TOML between `+++`. Return None for other
+    content."""
     lines = [line for line in content.split("\n") if line.strip()]
     known = _YAML_LINE if mark == "---" else _TOML_LINE
     if not lines or not all(map(known.match, lines)):
@@ -501,10 +506,10 @@ def _front_fields(mark: str, content: str) -> dict[str, str] | None:
 
 
 def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, list[float], bool]:
-    """The plain text of a block, the share of links in each line, and whether the whole block is bold.
+    """Return the plain text of a block, the share of links in each line, and whether the whole block is bold.
 
-    Emphasis, images and the addresses of links are left out. Two spaces at the end of a line keep its line break. `links`: the
-    definitions of links.
+    Emphasis, images and link addresses are left out. Two spaces at the end of a line keep its line break. `links`: the link
+    definitions.
     """
     if not _INLINE.search(content) and "  \n" not in content:
         return content, [], False

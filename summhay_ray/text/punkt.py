@@ -1,7 +1,7 @@
 """The Punkt sentence splitter for English (Kiss and Strunk, 2006), which some papers require.
 
-The rules and the trained parameters are those of NLTK (3.10), reimplemented: importing NLTK takes seconds. The parameters are in
-`data/punkt_english` (data/README.txt names their source); nothing is downloaded or unpickled.
+The rules and the trained parameters are those of NLTK (3.10). They are reimplemented because importing NLTK takes seconds. The
+parameters are in `data/punkt_english` (data/README.txt names their source). Nothing is downloaded or unpickled.
 """
 
 import functools
@@ -17,23 +17,23 @@ _MARKS = "()\";}\\]*:@'{\\[\u2018\u2019\u201c\u201d\u00ab\u00bb?!"
 _DOTS = r"(?:-{2,}|\.{2,}|(?:\.\s){2,}\.)"
 _STOP = rf"[{_MARKS}]|{_DOTS}"
 _TOKEN = re.compile(rf"{_DOTS}|(?![(\"`{{\[:;&#*@)}}\]\-,])\S+?(?=\s|$|{_STOP}|,(?=$|\s|{_STOP}))|\S")
-"""A token: dashes or dots, a word up to the mark that ends it (a full stop belongs to the word), or a single sign."""
+"""Matches a token: dashes or dots, a word up to the mark that ends it (a full stop belongs to the word), or a single sign."""
 _END = re.compile(rf"[.?!](?=(?P<after>[{_MARKS}]|\s+(?P<next>\S+)))")
-"""A possible end of a sentence, with what follows."""
+"""Matches a possible end of a sentence, and what follows."""
 _CLOSING = re.compile("[\"')\\]}\u2018\u2019\u201c\u201d\u00ab\u00bb]+?(?:\\s+|(?=--)|$)", re.MULTILINE)
-"""Quotation marks and brackets that belong to the sentence before them."""
+"""Matches quotation marks and brackets that belong to the sentence before them."""
 _BLANKS = " \t\n\r\v\f"
 _NUMBER = re.compile(r"^-?[.,]?\d[\d,.\-]*\.?$")
 _NUMBER_TYPE: Final = "##number##"
 _INITIAL = re.compile(r"[^\W\d]\.$")
 _ELLIPSIS = re.compile(r"\.\.+$")
 _PLAIN_END = re.compile(r"([A-Za-z]{2,})\.\s+([A-Za-z]+),?")
-"""A word, a full stop and the next word."""
+"""Matches a word, a full stop and the next word."""
 
 _UPPER_WITHIN, _UPPER = 1 << 2, 0b1110
 _LOWER_FIRST, _LOWER = 1 << 4, 0b1110000
-"""Bits of a word's orthographic context: seen with a capital within a sentence, or anywhere; with a small letter at the beginning
-of a sentence, or anywhere."""
+"""Bits that record where training saw a word: capitalized within a sentence, or anywhere; in lower case at the beginning of a
+sentence, or anywhere."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ class _Parameters:
 class _Token:
     text: str
     kind: str
-    """The token in small letters; `##number##` for a number."""
+    """The token in lower case; `##number##` for a number."""
     bare: str
     """`kind` without its full stop."""
     ends: bool
-    """A sentence ends after it."""
+    """Whether a sentence ends after it."""
     short: bool
-    """An abbreviation or an ellipsis."""
+    """Whether it is an abbreviation or an ellipsis."""
 
 
 def punkt_sentences(text: str) -> list[str]:
-    """The sentences of `text` in order, as `nltk.sent_tokenize(text)` gives them, without the white space between them."""
-    # The possible ends of sentences, each with the offset of the word before it; for several in one word, the last one.
+    """Return the sentences of `text` in order, like `nltk.sent_tokenize(text)`, without the white space between them."""
+    # Possible ends of sentences, each with the offset of the word before it. If a word has several, the last one counts.
     possible: list[tuple[re.Match[str], int]] = []
     word = stop = 0
     for mark in _END.finditer(text):
@@ -94,10 +94,10 @@ def punkt_sentences(text: str) -> list[str]:
 
 
 def _ends(context: str) -> bool:
-    """Whether a sentence ends within `context`: a word, a mark that may end a sentence, and what follows."""
+    """Whether a sentence ends within `context`, which is a word, a mark that may end a sentence, and what follows."""
     known = _parameters()
     if plain := _PLAIN_END.fullmatch(context):
-        # For plain words, two look-ups decide.
+        # For plain words, two look-ups suffice.
         word, following = plain[1].lower(), plain[2].lower()
         if word not in known.abbreviations:
             return (word, following) not in known.collocations
@@ -106,7 +106,7 @@ def _ends(context: str) -> bool:
 
 
 def _token(text: str, known: _Parameters) -> _Token:
-    """A token, classified without its context."""
+    """Return a token, classified without its context."""
     lower = text.lower()
     kind = _NUMBER.sub(_NUMBER_TYPE, lower)
     bare = kind[:-1] if len(kind) > 1 and kind.endswith(".") else kind
@@ -128,7 +128,7 @@ def _ends_before(token: _Token, following: _Token, known: _Parameters) -> bool:
     # A superscript or a fraction is not a letter, although `\w` matches it.
     initial = _INITIAL.match(token.text) is not None and unicodedata.category(token.text[0]) != "No"
     capital = following.text[0].isupper()
-    # Whether the next token begins a sentence, by how its word was seen in training; None if undecided.
+    # Whether the next token begins a sentence, judged by how training saw its word; None if undecided.
     seen, begins = known.contexts.get(next_kind, 0), None
     if following.text in (";", ":", ",", ".", "!", "?"):
         begins = False

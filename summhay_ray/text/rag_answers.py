@@ -1,7 +1,7 @@
-"""Reads and writes answers in the format of the TREC tracks for RAG: sentences, each with the ids of its cited documents.
+"""Reads and writes answers in the format of the TREC tracks for RAG: sentences, each with the ids of the documents it cites.
 
 TREC RAG, RAGTIME, DRAGUN and BioGen share the format (github.com/hltcoe/rag-run-validator). Sentences are in `responses` or
-`answer`; citations are ids, `{id: score}`, or positions in `references`, from 0.
+`answer`. Citations are ids, `{id: score}`, or positions in `references`, from 0.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _NUMBERS = re.compile(r"\s*\[[\d\s,;–-]*\d[\d\s,;–-]*\](?!\()")
-"""Numbers in brackets inside a sentence, which are explained by `citations`."""
+"""Matches numbers in brackets inside a sentence; `citations` gives their documents."""
 _TOPIC = ("topic_id", "narrative_id", "request_id", "query_id", "qid", "id")
 _SYSTEM = ("run_id", "team_id", "system")
 _ID = ("id", "docid", "doc_id", "document_id")
@@ -24,19 +24,20 @@ class RagAnswer:
     query_id: str
     """The topic's id; empty if the answer has none."""
     system: str
-    """The run's id, or the team's; empty if the answer has neither."""
+    """The id of the run or the team; empty if the answer has neither."""
     sentences: tuple[str, ...]
     cited: tuple[tuple[str, ...], ...]
-    """The ids of the documents that each sentence cites, without repetition, in the answer's order."""
+    """The ids of the documents that each sentence cites, without duplicates, in the answer's order."""
 
     def text(self, mark: Callable[[str], str] = "[{}]".format) -> str:
-        """A line for each sentence, followed by its citations. `mark`: id -> citation mark, by default `[ID]`."""
+        """Return one line per sentence, followed by its citations. `mark` turns an id into a citation, by default `[ID]`."""
         lines = zip(self.sentences, self.cited, strict=True)
         return "\n".join(f"{sentence} {''.join(map(mark, ids))}".strip() for sentence, ids in lines)
 
 
 def read_rag_answer(row: Mapping[str, Any]) -> RagAnswer | None:
-    """The answer in a line of such a file; None if the line has another format. Raises ValueError, which names the field."""
+    """Parse a line of a file of answers. Return None if the line has another format; raise ValueError, which names the field, if
+    it is invalid."""
     for field in _SENTENCES:
         listed = row.get(field)
         if isinstance(listed, list) and (not listed or any(isinstance(one, dict) for one in listed)):
@@ -62,7 +63,7 @@ def read_rag_answer(row: Mapping[str, Any]) -> RagAnswer | None:
 
 
 def rag_answer_json(answer: RagAnswer) -> dict[str, Any]:
-    """The line of an answer, in the form that the tracks' validator requires. A run's id has no spaces there."""
+    """Return the line of an answer, in the form that the tracks' validator requires. There, a run's id has no spaces."""
     run = "_".join(answer.system.split())
     responses = [{"text": text, "citations": list(ids)} for text, ids in zip(answer.sentences, answer.cited, strict=True)]
     return {
@@ -78,7 +79,7 @@ def _name(names: Mapping[str, Any], fields: Sequence[str]) -> str:
 
 
 def _id(value: Any, where: str) -> str:
-    """The id of a document. Raises ValueError."""
+    """Return the id of a document. Raise ValueError if it is not one."""
     found = _name(value, _ID) if isinstance(value, dict) else _name({"id": value}, ("id",))
     if not found:
         raise ValueError(f"{where}: expected a document's id")
@@ -86,8 +87,8 @@ def _id(value: Any, where: str) -> str:
 
 
 def _cited(citations: Any, references: Sequence[str], where: str) -> tuple[str, ...]:
-    """The ids that a sentence cites. A number is a position in `references`, from 0; so is a string of digits that is not an
-    id."""
+    """Return the ids that a sentence cites. A number is a position in `references`, from 0. So is a string of digits, unless it
+    is an id."""
     if not isinstance(citations, list | dict | None):
         raise ValueError(f"{where}: expected a list of ids or of positions in `references`, or an object {{id: score}}")
 

@@ -1,7 +1,7 @@
-"""Token counts by OpenAI's cl100k_base, offline.
+"""Counts tokens with OpenAI's cl100k_base, offline.
 
-tiktoken would download its vocabulary; litellm's package folder contains it, so it is read from there.
-Text is never interpreted as a special token: a document may contain `<|endoftext|>`.
+tiktoken would download its vocabulary. litellm's package folder contains it, so it is read from there. Text is never interpreted
+as a special token, since a document may contain `<|endoftext|>`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 _VOCABULARY = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
 _LOADING = threading.Lock()
 _KEPT_LETTERS = 16_000_000
-"""Total characters of text whose counts are cached."""
+"""Maximum total length, in characters, of the texts in the cache."""
 _ENTRY = 100
 """Overhead of one cached text, in characters."""
 _LONG_TEXT = 500
 """Minimum length, in characters, of a text whose count is cached as a whole."""
 _MOST_WHOLE = 65_536
-"""Maximum number of these cached counts."""
+"""Maximum number of cached counts of whole texts."""
 _BLANK_LINE = "\n\n"
 _LONG_PARAGRAPH = 1000
 """Minimum length, in characters, of a paragraph that is counted line by line."""
 _LAST_WORDS = 100
-"""Number of characters at the end of a long line in which a word is expected to end."""
+"""Number of characters at the end of a long line that must contain the end of a word."""
 _LETTERS_A_TOKEN = 6
 """Upper estimate of characters per token, for the first search of `first_tokens`."""
 
@@ -48,23 +48,23 @@ _PART = 200_000
 
 
 def encode_tokens(text: str) -> list[int]:
-    """The cl100k tokens of `text`, as tiktoken's `encode_ordinary` returns them."""
+    """Return the cl100k tokens of `text`, like tiktoken's `encode_ordinary`."""
     encoding = _encoding()
     return [token for part in _parts(text) for token in encoding.encode_ordinary(part)]
 
 
 def token_pieces(text: str) -> list[bytes]:
-    """The cl100k tokens of `text` as bytes; a token may hold part of a character."""
+    """Return the cl100k tokens of `text` as bytes; a token may be a part of a character."""
     return [_encoding().decode_single_token_bytes(token) for token in encode_tokens(text)]
 
 
 def count_tokens(text: str) -> int:
-    """The number of cl100k tokens in `text`, equal to tiktoken's. Exception: the count of a text without white space may differ
-    by a token or two per 200,000 characters.
+    """Return the number of cl100k tokens in `text`, as tiktoken does. For a text without white space, the count may be off by one
+    or two tokens per 200,000 characters.
 
-    Counts are cached by paragraph, so that a document is counted once for all prompts, and by line, so that a document is not
-    counted again if it is cut at another place. Counts of longer texts are also cached by their 64-bit hash, since a run counts
-    the same prompts as its plan, and repeats have the same prompt.
+    Counts are cached by paragraph, so that a document is counted once for all prompts. They are cached by line, too, so that a
+    document is not counted again if it is cut at another place. Counts of longer texts are also cached by their 64-bit hash,
+    since a run counts the same prompts as its plan, and repeats have the same prompt.
     """
     if len(text) < _LONG_TEXT:
         return _count_parts(text, _BLANK_LINE)
@@ -81,7 +81,7 @@ _WHOLE: dict[int, int] = {}
 
 
 def _count_parts(text: str, end: str) -> int:
-    """The sum of the cached counts of the parts of `text`, which are separated by `end`."""
+    """Return the sum of the cached counts of the parts of `text`, which `end` separates."""
     whole, ended = _COUNTS[end]
     *parts, last = text.split(end)
     begins = [part[:1] for part in parts[1:]]
@@ -101,12 +101,13 @@ def _count_parts(text: str, end: str) -> int:
 
 @dataclass(eq=False)
 class _Counts(dict[str, int]):
-    """Text -> the number of tokens of text + `end`. It is emptied when it grows too large. `lines`: long texts are counted line
-    by line. `divided`: for a long line, the count without its last words is cached separately.
+    """Text -> number of tokens of text + `end`. It is emptied when it grows too large.
 
-    Counting by paragraph is exact: no match of cl100k's splitting pattern continues from a line break to anything but
-    whitespace. So a match ends wherever a run of line breaks is followed by something else, and the tokens of the parts in
-    sequence are the tokens of the text.
+    `lines`: count long texts line by line. `divided`: cache the count of a long line without its last words separately.
+
+    Counting by paragraph is exact: no match of cl100k's splitting pattern continues from a line break to anything but whitespace.
+    So a match ends wherever other text follows a run of line breaks, and the tokens of the parts in sequence are the tokens of
+    the text.
     """
 
     end: str
@@ -143,16 +144,16 @@ _BEGINNINGS = _Counts("", lines=False, divided=False)
 # Cached, since all repeats of a query, and its plan, cut the same document at the same token.
 @functools.lru_cache(maxsize=1024)
 def first_tokens(text: str, n: int) -> str:
-    """The first `n` cl100k tokens of `text`, as text; all of it if it has no more.
+    """Return the first `n` cl100k tokens of `text` as text, or all of it if it has no more.
 
-    If the cut is inside a character, its incomplete bytes are dropped.
+    If the cut is inside a character, the incomplete bytes are dropped.
     """
     encoding = _encoding()
     tokens: list[int] = []
     for part in _parts(text, max(_LONG_PARAGRAPH, n * _LETTERS_A_TOKEN)):
         tokens.extend(encoding.encode_ordinary(part))
         if len(tokens) > n:
-            # A prefix of valid UTF-8 can be invalid only at its end, so only a cut character is ignored.
+            # A prefix of valid UTF-8 can be invalid only at its end, so this drops only a cut character.
             return encoding.decode_bytes(tokens[: max(n, 0)]).decode("utf-8", errors="ignore")
     return text
 
@@ -160,7 +161,7 @@ def first_tokens(text: str, n: int) -> str:
 def _count(text: str) -> int:
     encoding, n = _encoding(), 0
     for part in _parts(text):
-        # Long parts are cut anywhere: tiktoken needs 40 bytes or more per character of a piece.
+        # Long parts can be cut anywhere. tiktoken needs 40 bytes or more per character of a piece.
         step = _PART if len(part) > 2 * _PART else len(part) or 1
         n += sum(len(encoding.encode_ordinary(part[start : start + step])) for start in range(0, len(part), step))
     return n
@@ -168,7 +169,8 @@ def _count(text: str) -> int:
 
 @functools.cache
 def _encoding() -> tiktoken.Encoding:
-    """The encoding, from the vocabulary in litellm's package, which is not imported. Raises FileNotFoundError without it."""
+    """Load the encoding from the vocabulary in litellm's package, which is not imported. Raise FileNotFoundError if it is
+    missing."""
     import tiktoken
 
     spec = importlib.util.find_spec("litellm")
@@ -191,11 +193,12 @@ def _encoding() -> tiktoken.Encoding:
 
 
 def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
-    """`text` in pieces whose tokens, in sequence, are exactly the tokens of `text`.
+    """Split `text` into pieces whose tokens, in sequence, are exactly the tokens of `text`.
 
-    tiktoken overflows its stack on a million characters of whitespace before a word, and taking the first tokens should not
-    encode ten megabytes. So long runs of whitespace, and text beyond `part` characters, are cut where the splitting pattern
-    certainly ends a match. The pattern never looks behind, so the rest is encoded as if it were a separate text.
+    Long texts are split for two reasons: tiktoken overflows its stack on a million characters of whitespace before a word, and
+    the first tokens should not require encoding ten megabytes. So long runs of whitespace, and text beyond `part` characters, are
+    cut where the splitting pattern certainly ends a match. The pattern never looks behind, so the rest can be encoded as a
+    separate text.
     """
     cuts: list[int] = []
     start = 0
@@ -204,8 +207,8 @@ def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
         first, end = blank.span()
         if end == len(text):
             break
-        # Before a word, the pattern matches a run up to its last line break, then up to its last character, which belongs to the
-        # word.
+        # Before a word, the pattern matches a run of whitespace up to its last line break, then up to its last character. That
+        # character belongs to the word.
         line = max(text.rfind("\n", first, end), text.rfind("\r", first, end)) + 1 or first
         cuts += [*_word_ends(text, start, first, part), line]
         if end - line >= 2:
@@ -217,7 +220,8 @@ def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
 
 
 def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:
-    """Offsets about `part` characters apart where a word ends before a blank other than a line break: no match spans them."""
+    """Yield offsets about `part` characters apart at which a word ends before a blank other than a line break. No match spans
+    such an offset."""
     while stop - start > part:
         end = _WORD_END.search(text, start + part, stop)
         if end is None:

@@ -1,4 +1,4 @@
-"""Small annotation files, in the release's form, for the tests of `judge-bench`."""
+"""Small annotation files in the release's format, for the tests of `judge-bench`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def judged(insight_id: str, value: float, bullet: Any) -> dict[str, Any]:
 def summary(
     people: People, stored: Mapping[str, Sequence[tuple[float, Any]]] | None = None, topic: str = "ferries", **changes: Any
 ) -> dict[str, Any]:
-    """A summary that people annotated; `stored`: key of predictions -> coverage and bullet, insight by insight."""
+    """A summary that people annotated. `stored`: key of predictions -> coverage and bullet of each insight."""
     ids = [f"i{place}" for place in range(len(people))]
     texts = [FERRIES[place % len(FERRIES)] for place in range(len(people))]
     annotation = [

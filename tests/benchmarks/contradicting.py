@@ -1,4 +1,4 @@
-"""A benchmark whose spec may name one model twice, and that asks without saying which entry it means."""
+"""A benchmark whose spec may name one model twice, and whose questions do not name the entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from summhay_ray.benchmark import Ask, Benchmark, Item, Model, Rows, Spec, Stage
 
 
 class TwiceSpec(Spec):
-    """Models that answer, and others."""
+    """Models that answer, and further models."""
 
     models: list[Model]
     others: list[Model] = []

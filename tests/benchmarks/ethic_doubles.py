@@ -1,4 +1,4 @@
-"""Test doubles of models for ETHIC: perfect, empty, shuffled and echoing, on the sample's records. `kind:
+"""Test doubles of models for ETHIC, on the sample's records: perfect, empty, shuffled and echoing. `kind:
 ethic_doubles:Doubles`."""
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def asked(request: Request) -> Record:
 
 
 def gold(record: Record) -> list[str]:
-    """What there is to name, as single items."""
+    """The names in the gold answer, as single items."""
     return re.findall(r"\[\d+\]", record.answer[0]) if record.task == "Organizing" else list(record.answer)
 
 
 def written(record: Record, items: list[str]) -> str:
-    """An answer with the items in the form that is asked for."""
+    """An answer with the items in the requested form."""
     if record.task == "Attributing":
         others = [one for one in labeled(record) if one not in items]
         core, other = ("Related Segments", "Supporting Segments") if record.domain == "Law" else ("Core IDs", "Supplementary IDs")
@@ -42,7 +42,7 @@ def written(record: Record, items: list[str]) -> str:
 
 
 def labeled(record: Record) -> list[str]:
-    """All that is to be labeled in attributing."""
+    """All labels in attributing."""
     return re.findall(r"<(Segment \d+)>" if record.domain == "Law" else r"^\[\d+\]", record.context, re.MULTILINE)
 
 
@@ -51,7 +51,7 @@ def word(record: Record) -> str:
 
 
 class Perfect:
-    """Gives the gold answer; of a section its first two sentences."""
+    """Answers with the gold answer, or with the first two sentences of a section."""
 
     name: ClassVar[str] = "offline/perfect"
     revision: ClassVar[str] = "1"
@@ -65,7 +65,7 @@ class Perfect:
 
 
 class Empty:
-    """Gives nothing."""
+    """Answers with an empty text."""
 
     name: ClassVar[str] = "offline/empty"
     revision: ClassVar[str] = "1"
@@ -75,8 +75,7 @@ class Empty:
 
 
 class Shuffled:
-    """Gives what is right in another order: of Attributing other ids in the same number, of Summarizing other sections'
-    summaries."""
+    """Shuffles the right answer. Attributing gets as many other ids, Summarizing gets the summaries of other sections."""
 
     name: ClassVar[str] = "offline/shuffled"
     revision: ClassVar[str] = "1"
@@ -96,7 +95,7 @@ class Shuffled:
 
 
 class Echo:
-    """Gives the prompt back."""
+    """Repeats the prompt."""
 
     name: ClassVar[str] = "offline/echo"
     revision: ClassVar[str] = "1"
@@ -106,7 +105,7 @@ class Echo:
 
 
 class Doubles(Ethic):
-    """ETHIC with these models beside ours."""
+    """ETHIC with these models in addition to ours."""
 
     kind = "ethic_doubles"
     own_models = (Perfect, Empty, Shuffled, Echo)
@@ -116,7 +115,7 @@ SAY = "Say exactly:\n"
 
 
 class Obedient:
-    """Says what the prompt ends with."""
+    """Answers with the end of the prompt."""
 
     name: ClassVar[str] = "offline/obedient"
     revision: ClassVar[str] = "1"
@@ -129,7 +128,7 @@ class Obedient:
 
 
 class Choosy:
-    """Rates what it is shown, but nothing of a fire."""
+    """Rates every text, except texts about a fire."""
 
     name: ClassVar[str] = "offline/choosy"
     revision: ClassVar[str] = "1"
@@ -139,14 +138,14 @@ class Choosy:
 
 
 class Obeying(Ethic):
-    """ETHIC with a model that says what each record wants, and a judge that leaves some out."""
+    """ETHIC with a model that gives each record's answer, and a judge that skips some."""
 
     kind = "ethic_obeying"
     own_models = (Obedient, Choosy)
 
 
 class Writer:
-    """Writes a question about the second word of a text, and lists what is cited beside `the rule of`."""
+    """Writes a question about the second word of a text, and lists the citations after `the rule of`."""
 
     name: ClassVar[str] = "offline/asker"
     revision: ClassVar[str] = "3"
@@ -159,7 +158,7 @@ class Writer:
 
 
 class Asking(EthicBuild):
-    """A building with a model that writes."""
+    """A build with a model that writes."""
 
     kind = "ethic_asking"
     own_models = (Writer,)

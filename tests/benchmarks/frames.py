@@ -1,4 +1,4 @@
-"""Tables in memory, for what scores a run's tables."""
+"""Tables in memory, for code that scores a run's tables."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from local_http import Answer, Asked, serving
 
 @dataclass
 class Hub:
-    """`asked` are the paths of all requests."""
+    """`asked` has the paths of all requests."""
 
     base: str = ""
     asked: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Made-up summaries and judgments of all cells of a grid, straight into a store: something to score, without a model."""
+"""Made-up summaries and judgments of all cells of a grid, written directly into a store: data to score, without a model."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ VERDICTS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE")
 
 
 def commit_all(grid: SummHay, run: RunStore, seed: int = 1) -> None:
-    """Commit every cell, a haystack's at a time."""
+    """Commit every cell, one haystack at a time."""
     for haystack_id, cells in groupby(grid.items(), lambda cell: str(cell.data["unit"][0])):
         haystack, rng = grid.grid.haystacks[haystack_id], random.Random(f"{seed} {haystack_id}")
         run.commit(ITEM, [finished(grid, cell, haystack.insights_of(cell.data["unit"][1]), rng) for cell in cells])
 
 
 def finished(grid: SummHay, cell: Item, insights: Sequence[Insight], rng: random.Random) -> Finished:
-    """One cell: as many bullets as insights, each citing three documents; verdicts by lot."""
+    """One cell: as many bullets as insights, each citing three documents, with random verdicts."""
     cited = [sorted(rng.sample(range(1, 101), 3)) for _ in insights]
     haystack_id, subtopic_id, retriever, ordering = cell.data["unit"]
     summary = Summary(

@@ -31,7 +31,7 @@ def meetings(folder: Path, queries: Any = QUERIES) -> Path:
 
 
 def stories(folder: Path) -> Path:
-    """The layout of its raw stories: two in train, one in test and in dev."""
+    """The layout of the release's raw stories: two in train, one each in test and dev."""
     (folder / "documents").mkdir(parents=True)
     lines = []
     for split, passages in (("train", ["11", "12"]), ("test", ["13"]), ("dev", ["14"])):
@@ -67,7 +67,7 @@ def beir(folder: Path) -> Path:
 
 
 def own(folder: Path) -> Path:
-    """Texts with a file of queries: one with everything, one with the text alone."""
+    """Texts with a file of queries: one query with all fields, one with only its text."""
     folder.mkdir(parents=True)
     (folder / "a.txt").write_text("The tram stops at nine.", encoding="utf-8")
     (folder / "b.txt").write_text("The tram line is repaired in May.", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A run's summaries, judged again in this process: the same items, gateway, ledger and commits as on a cluster."""
+"""A run's summaries, judged again in this process with the items, gateway, ledger and commits of a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 
 
 def source_run(folder: Path, **fields: Any) -> RunStore:
-    """A finished run on the news sample, its store in the folder: a copy, since many tests judge the same run again."""
+    """A finished run on the news sample with its store in the folder. It is a copy, because many tests judge the same run
+    again."""
     place, run = _stored(json.dumps(fields))
     shutil.copytree(place.name, folder / "store")
     return Store(str(folder / "store")).run(run)
@@ -30,17 +31,17 @@ def source_run(folder: Path, **fields: Any) -> RunStore:
 
 @functools.cache
 def _stored(fields: str) -> tuple[tempfile.TemporaryDirectory[str], str]:
-    """The store of such a run, and the run's id."""
+    """The store of this run, and the run's id."""
     place = tempfile.TemporaryDirectory()
     return place, answered(place.name, **json.loads(fields))[1].run_id
 
 
 def rejudging(run: RunStore, *judges: str, **options: Any) -> Rejudge:
-    """What these judges would judge, with every name checked."""
+    """The work of these judges, with every name checked."""
     return load_rejudge(run, RejudgeRequest(judges, **options))
 
 
 def judged_again(run: RunStore, *judges: str, **options: Any) -> tuple[RunStore, RunResult]:
-    """The rejudge by these judges, and what became of it this time."""
+    """The rejudge by these judges, and its result."""
     result = api.rejudge(run.run_id, judges, run.store.uri, executor="inline", **options)
     return run.store.run(result.run), result

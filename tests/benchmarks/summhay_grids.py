@@ -1,4 +1,4 @@
-"""SummHay workloads of small specs, and of files of our own making, for tests that look at one before it runs."""
+"""SummHay workloads of small specs and of files made here, for tests that inspect a workload before it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = {"documents": 4, "words": 30, "subtopics": 2, "insights": 2}
 
 
 def grid_of(folder: Path | None = None, store: Store | None = None, **fields: Any) -> SummHay:
-    """The workload of the small spec, some fields replaced; `folder`: where its files lie."""
+    """The workload of the small spec with some fields replaced. `folder`: the folder of its files."""
     spec: Any = {**SAMPLE, **fields}
     if folder is not None:
         path = folder / "spec-of-tests.yaml"
@@ -31,13 +31,13 @@ def grid_of(folder: Path | None = None, store: Store | None = None, **fields: An
 
 
 def grid_of_files(folder: Path, number: int, size: dict[str, int] = SMALL, **fields: Any) -> tuple[SummHay, list[Path]]:
-    """The workload over so many small haystack files in a folder, and the files."""
+    """The workload over this many small haystack files in a folder, and the files."""
     paths = write_haystacks(folder, number, **size)
     return grid_of(folder, haystacks=names_of(paths), **fields), paths
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """The files as a spec beside them names them."""
+    """The names of the files in a spec in the same folder."""
     return [path.name for path in paths]
 
 

@@ -1,4 +1,4 @@
-"""Small topics synthesized inline: the ledger, log, budget, commits and tables of any run, without Ray."""
+"""Small topics, synthesized inline with the ledger, log, budget, commits and tables of any run, without Ray."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL: Mapping[str, Any] = {
 
 
 def small(**fields: Any) -> Synth:
-    """The synthesis of a small spec, some fields replaced; it needs no key."""
+    """The synthesis of a small spec with some fields replaced; it needs no key."""
     found = api.load({**SMALL, **fields})
     assert isinstance(found, Synth)
     return found

@@ -1,4 +1,4 @@
-"""What contradicts itself in a spec is found before the first call, by `plan` and `run` alike, for every kind."""
+"""`plan` and `run` find contradictions in a spec before the first call, for every kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def paid(provider: Simulated, model: str, **more: Any) -> dict[str, Any]:
     return {"model": f"openai/{model}", "api_base": provider.base, "api_key_env": "SIMULATED_KEY", "price": PRICE, **more}
 
 
-# No model lies there, so that no judge can be shown its extracts.
+# There is no model in this folder, so no judge can get its extracts.
 LEVER = {"method": "own_extractors:Absent", "tokens": 16}
 
 

@@ -1,4 +1,4 @@
-"""`{answers: FILE, name: NAME}` in the place of a model, in every kind of run: it works, or one line says why it does not."""
+"""`{answers: FILE, name: NAME}` in place of a model, in every kind of run: it works, or one line gives the reason."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_a_benchmark_of_ones_own_takes_them_stage_by_stage(tmp_path: Path, monke
         ("missing_answer", "mine.jsonl holds no answer to query_id 'mine@0.5#0'"),
         ("missing_answer", "mine.jsonl holds no answer to query_id 'mine@1.0#0/quote'"),
     ]
-    # An answer to no query of the run is refused before anything is asked.
+    # An answer to no query of the run is refused before any call.
     given(tmp_path, {**texts, "mine@0.0#9": "?", "?": "?"})
     with pytest.raises(
         SpecError, match=r"mine.jsonl: query_id: 'mine@0.0#9' \(and 1 more\) is not a query of this run, but 'mine@0.0#0' is"
     ):
         plan({**fields, "models": [{**MINE, "answers": str(tmp_path / "mine.jsonl")}]})
-    # Other answers are another run.
+    # Other answers make another run.
     given(tmp_path, {**texts, "mine@0.0#0": "Nobody knows."})
     assert run(tmp_path, fields, code=4)["run"] != found["run"]
 
@@ -154,7 +154,7 @@ def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, line: str, message:
         load(write_spec(tmp_path, {"kind": "ethic", "models": [MINE]}))
 
 
-def test_queries_of_several_haystacks_with_one_id_are_told_apart(tmp_path: Path) -> None:
+def test_queries_of_several_haystacks_with_one_id_are_distinguished(tmp_path: Path) -> None:
     for number, name in enumerate(("north", "south")):
         document = {"document_id": "d", "document_text": f"The {name} bridge has {number + 3} lanes.", "insights_included": ["i"]}
         insight = {"insight_id": "i", "insight_name": "lanes", "insight": document["document_text"]}

@@ -25,7 +25,7 @@ SAMPLES = ("conversation", "news")
 
 
 def as_json() -> dict[str, bytes]:
-    """A file for each haystack, and one that is none."""
+    """A file for each haystack, and one that is no haystack."""
     return {**{f"data/{name}.json": json.dumps(load_sample(name)).encode() for name in SAMPLES}, "dataset_infos.json": b"{}"}
 
 
@@ -34,7 +34,7 @@ def as_lines() -> dict[str, bytes]:
 
 
 def as_parquet() -> dict[str, bytes]:
-    """As the Hub converts data sets: a column for each field, with nulls where a haystack lacks one."""
+    """The Parquet form to which the Hub converts data sets: a column for each field, with nulls if a haystack lacks a field."""
     stream = io.BytesIO()
     pl.DataFrame([load_sample(name) for name in SAMPLES], infer_schema_length=None).write_parquet(stream)
     return {"data/train-00000-of-00001.parquet": stream.getvalue()}
@@ -60,7 +60,7 @@ def test_a_cached_data_set_needs_no_hub_and_its_revision_is_recorded(tmp_path: P
         monkeypatch.setenv("HF_ENDPOINT", hub.base)
         first = summhay_ray.run(spec, store=str(tmp_path / "store"))
         assert summhay_ray.import_released([f"hub:{REPO}"], store=str(tmp_path / "store")).haystacks == len(SAMPLES)
-    # Another process asks the server again whether it is there.
+    # Another process asks the server again whether the data set is there.
     why_unreachable.cache_clear()
     again = summhay_ray.run(spec, store=str(tmp_path / "other"))
     assert again.run == first.run
@@ -76,7 +76,9 @@ def test_a_cached_data_set_needs_no_hub_and_its_revision_is_recorded(tmp_path: P
         ("hub:nobody/nothing@main/x.json", "cannot be fetched"),
     ],
 )
-def test_without_the_hub_one_line_says_what_to_do(entry: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_hub_one_line_says_how_to_get_it(
+    entry: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(SpecError, match=said) as refusal:
         summhay_ray.plan({**SPEC, "haystacks": [entry]}, store=str(tmp_path / "store"))

@@ -1,4 +1,4 @@
-"""A benchmark in one file, the example of docs/tutorials/add-a-benchmark.md, at a provider that bills, on both executors."""
+"""The benchmark of docs/tutorials/add-a-benchmark.md, in one file, with a provider that bills, on both executors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ N_CALLS = N_ITEMS + N_FOUND
 
 
 def reads_half(model: str, prompt: str) -> str:
-    """Knows what stands in the first half of the log. `keen` quotes it; `vague` does not say it as it was asked."""
+    """Knows the first half of the log. `keen` quotes it; `vague` ignores the required form."""
     lines = prompt.splitlines()
     line = next((line for line in lines[: len(lines) // 2] if "hid the key" in line), None)
     if "Write its line out" not in prompt:
@@ -63,7 +63,7 @@ class Place:
         return {"kind": "needle:Needle", "models": models, "limits": limits, **sizes, "workers": 2, **changes}
 
     def summhay(self, *arguments: str | Path, code: int = 0) -> dict[str, Any]:
-        """The JSON document of a command that a person gives in the benchmark's folder; on Ray in a process of its own."""
+        """The JSON document of a command in the benchmark's folder; on Ray, in a separate process."""
         if "ray" in arguments:
             return summhay(*arguments, code=code)
         said = io.StringIO()
@@ -100,7 +100,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 def told(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows of `found` as they must be."""
+    """The expected rows of `found`."""
     return [{**row, "depth": round(row["depth"], 2)} for row in frame.to_dicts()]
 
 
@@ -109,19 +109,19 @@ EXPECTED = [
     for depth in DEPTHS
     for trial in range(TRIALS)
 ] + [
-    # What `vague` found it cannot quote: these items are failures, and no rows.
+    # `vague` cannot quote its finding: these items are failures without rows.
     {"model": "openai/vague", "depth": 0.9, "trial": trial, "found": False, "quoted": None}
     for trial in range(TRIALS)
 ]
 
 
 def whole_life(place: Place, executor: str) -> dict[str, str]:
-    """Plan, budget stop, kills (on Ray of a worker, too), resumption; what it all came to, and the hashes of its tables."""
+    """Plan, stop at the budget, kill (on Ray a worker, too) and resume; return the results and the hashes of the tables."""
     store = place.folder / f"store-{executor}"
     told_by = ("--store", store)
     planned = place.summhay("plan", "spec.yaml", *told_by)
     assert planned["cells"] == N_ITEMS and place.served() == 0
-    # With an answer for an example, what depends on an answer is planned, too.
+    # With an example answer, the plan also counts calls that depend on an answer.
     assert [(one["stage"], one["calls"]) for one in planned["stages"]] == [
         (s, N_ITEMS // 2) for s in ("find", "find", "quote", "quote")
     ]
@@ -141,7 +141,7 @@ def whole_life(place: Place, executor: str) -> dict[str, str]:
 
     run = place.summhay("run", "spec.yaml", *told_by, "--executor", executor, code=4)
     assert run["cells"] == {"total": N_ITEMS, "done": N_ITEMS - N_FOUND // 2, "failed": N_FOUND // 2}
-    # Two models, two calls at once each, and as many answers on their way to the disk: no more is lost at a kill.
+    # Two models with two concurrent calls each, and as many answers that are not durable yet: a kill loses no more.
     assert N_CALLS <= place.served() <= N_CALLS + (16 if executor == "ray" else 8)
     assert place.summhay("run", "spec.yaml", *told_by, code=4)["calls"] == {"made": 0, "reused": N_CALLS, "failed": 0}
     status = place.summhay("status", run["run"], *told_by)
@@ -176,7 +176,7 @@ def _fails(place: Place, run: str, store: Path) -> None:
     assert one["usd_micros"] > 0 and one["key"]
 
 
-def test_it_is_planned_stopped_killed_and_gone_on_with_in_this_process(place: Place) -> None:
+def test_it_is_planned_stopped_killed_and_resumed_in_this_process(place: Place) -> None:
     hashes = whole_life(place, "inline")
     unhurt = summhay_ray.run("spec.yaml", store=str(place.folder / "unhurt"), executor="inline")
     assert hashes == {name: digest(summhay_ray.table(unhurt.run, name, str(place.folder / "unhurt"))) for name in hashes}
@@ -184,7 +184,7 @@ def test_it_is_planned_stopped_killed_and_gone_on_with_in_this_process(place: Pl
 
 @pytest.mark.soak
 @pytest.mark.ray
-def test_it_is_planned_stopped_killed_and_gone_on_with_on_ray(place: Place) -> None:
+def test_it_is_planned_stopped_killed_and_resumed_on_ray(place: Place) -> None:
     hashes = whole_life(place, "ray")
     inline = summhay_ray.run("spec.yaml", store=str(place.folder / "inline"), executor="inline")
     assert hashes == {name: digest(summhay_ray.table(inline.run, name, str(place.folder / "inline"))) for name in hashes}
@@ -200,7 +200,7 @@ def test_its_scores_count_what_failed_as_expected(place: Place, capsys: pytest.C
     scores = {(row["model"], row["depth"]): row for row in result.scores["by_depth"].to_dicts()}
     keen, vague = scores["openai/keen", 0.3], scores["openai/vague", 0.3]
     assert (keen["found"], keen["n"], keen["n_expected"]) == (1.0, 3, 3)
-    # Three values have no interval, and the reason.
+    # Three values have a reason instead of an interval.
     assert (keen["found_low"], keen["found_high"]) == (None, None) and keen["found_reason"].startswith("too few")
     assert (vague["found"], vague["found_low"], vague["n"], vague["n_expected"]) == (None, None, 0, 3)
     cells = [line.split("│")[1:-1] for line in shown.splitlines() if line.startswith("│")]
@@ -208,7 +208,7 @@ def test_its_scores_count_what_failed_as_expected(place: Place, capsys: pytest.C
     assert ["openai/keen", "0.3", "100.0 [too few]", "3/3"] in rows and ["openai/vague", "0.3", "-", "0/3"] in rows
     assert "* fewer" in shown and shown.startswith("Decision by found")
     text = markdown(result.sections)
-    assert text.startswith("## The needle is found\n\nBy where it stands") and "## Quoted word for word, of those found" in text
+    assert text.startswith("## The needle is found\n\nBy position") and "## Quoted word for word, if found" in text
     assert "| openai/keen | 0.3 | 100.0 [too few] | 3/3 |" in text and "| openai/vague | 0.3 | - | 0/3 |" in text
     assert summhay_ray.score(result.run, store).scores["by_depth"].equals(result.scores["by_depth"])
 
@@ -226,7 +226,7 @@ def test_a_file_that_its_spec_names_is_a_part_of_the_run(tmp_path: Path, monkeyp
     plan = summhay_ray.plan(spec, store)
     assert (plan.run, plan.cells, plan.cells_finished) == (first.run, 2, 2)
     assert summhay_ray.api.load(spec).inputs.files == {"q.jsonl": tmp_path / "q.jsonl"}
-    # The run holds the file: it is explained where the file is gone, and with another content it is another run.
+    # The run has a copy of the file: it is explained without the file, and another content makes another run.
     (tmp_path / "q.jsonl").rename(tmp_path / "gone.jsonl")
     assert summhay_ray.explain(first.run, "two", store)["rows"]["answers"] == [
         {"id": "two", "model": "offline/two", "right": False}
@@ -281,7 +281,7 @@ class Quiz(Benchmark[QuizSpec]):
 """A benchmark of a single model, with its questions in a file; its items name no model."""
 
 
-# --- what is wrong with a benchmark is one line ---------------------------------------------------------------------------
+# --- an error in a benchmark is one line ---------------------------------------------------------------------------------
 
 
 def quiz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, str]) -> tuple[Path, str]:
@@ -302,7 +302,7 @@ def quiz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, 
 
 
 def complaint(spec: Path, store: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str]:
-    """What `summhay run` says, and its exit code: one line, the last."""
+    """The output of `summhay run` and its exit code: one line, the last."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as stop:
         cli.main(["run", str(spec), "--store", store, "--executor", "inline", *more])
@@ -418,11 +418,11 @@ def test_an_empty_benchmark_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert complaint(spec, store, capsys) == (0, "warning: quiz: items gives none; nothing was asked")
 
 
-# --- where a benchmark is found -------------------------------------------------------------------------------------------
+# --- how a benchmark is found ---------------------------------------------------------------------------------------------
 
 
 def test_it_is_found_where_one_stands_and_by_its_installed_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`arithmetic:Quiz` in the folder one stands in; then a package with an entry point, whose name is enough from anywhere."""
+    """`arithmetic:Quiz` in the current folder; then a package with an entry point, whose name works in any folder."""
     questions = tmp_path / "q.jsonl"
     questions.write_text('{"id": "one", "text": "1+1?", "right": "2"}\n')
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
@@ -441,7 +441,7 @@ def test_it_is_found_where_one_stands_and_by_its_installed_name(tmp_path: Path, 
         fields = {"kind": kind, "questions": str(questions)}
         return summhay_ray.run(fields, store=str(tmp_path / "store"), executor="inline")
 
-    monkeypatch.syspath_prepend(tmp_path / "nothing")  # what is looked for where one stands is undone with it
+    monkeypatch.syspath_prepend(tmp_path / "nothing")  # Imports from the current folder are undone with the change of folder.
     with pytest.raises(plugins.UnknownName, match="no kind of benchmark is named 'sums'"):
         run("sums", elsewhere)
     stands = tmp_path / "stands"
@@ -454,7 +454,7 @@ def test_it_is_found_where_one_stands_and_by_its_installed_name(tmp_path: Path, 
     (elsewhere / "arithmetic.py").unlink()
     monkeypatch.syspath_prepend(site)
     named = run("sums", site)
-    # The same code is the same run, however it is named, and other code another one; a built-in name is nobody else's.
+    # The same code under another name is the same run, and other code is another run; a built-in name cannot be taken.
     assert (named.run, named.calls["made"]) == (stood.run, 0)
     changed = run("sums", site, QUIZ + "\nCHANGED = True\n")
     assert changed.run != named.run and changed.calls["made"] == 0

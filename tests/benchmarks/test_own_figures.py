@@ -1,4 +1,4 @@
-"""Figures of a benchmark of one's own: rows of one item are one piece of evidence, and what failed is missed in every table."""
+"""Figures of a user's own benchmark: rows of one item are one piece of evidence, and failures count as missing in every table."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ KEPT = """
 
 @pytest.fixture
 def aspects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Runs the benchmark with this code, in a store of its own."""
+    """Runs the benchmark with this code, in a separate store."""
     monkeypatch.syspath_prepend(tmp_path)
     names = []
 
@@ -127,19 +127,19 @@ def test_rows_of_an_item_are_clustered_and_what_failed_is_missed(aspects: Any) -
     # Six items, each right: Clopper and Pearson's interval of 6 of 6, not of 18 of 18.
     assert (sure["n"], sure["n_expected"], sure["right_floor"]) == (18, 18, 1.0)
     assert (sure["right_low"], sure["right_high"]) == (pytest.approx(0.025 ** (1 / 6)), 1.0)
-    # Of five items that are there: 3 + 0 + 2 + 3 + 3 of 15. The sixth lacks three rows.
+    # The five answered items have 3 + 0 + 2 + 3 + 3 of 15. The sixth item lacks three rows.
     assert (odd["right"], odd["n"], odd["n_expected"]) == (pytest.approx(11 / 15), 15, 18)
     assert odd["right_floor"] == pytest.approx(11 / 18)
-    # Five items are too few for an interval, however many rows they have.
+    # Five items are too few for an interval, with any number of rows.
     clustered = rows_by(result.scores["clustered"], "system")["offline/odd"]
     assert odd["right_reason"] == clustered["right_reason"] == "too few independent values: 5, an interval needs 6"
     assert (odd["right_low"], odd["right_high"]) == (None, None)
-    # Whoever answered nothing is there, too, if the items say who it is.
+    # A model that answered nothing is listed, too, if the items name it.
     mute = found["offline/mute"]
     assert (mute["right"], mute["n"], mute["n_expected"]) == (None, 0, 18) and mute["right_floor"] == 0.0
-    # Items that are named count as often as an answered one has rows.
+    # Expected items count as many rows as an answered item has.
     assert result.scores["of_items"].equals(result.scores["by_system"])
-    # In groups with a row an item, nothing is clustered, and one row is missing.
+    # In groups with one row per item, nothing is clustered, and one row is missing.
     aspect = rows_by(result.scores["by_aspect"], "system", "aspect")["offline/odd", 1]
     assert (aspect["n"], aspect["n_expected"], aspect["right_floor"]) == (5, 6, pytest.approx(4 / 6))
     sure = rows_by(result.scores["by_aspect"], "system", "aspect")["offline/sure", 1]
@@ -168,7 +168,7 @@ def test_rows_are_kept_where_one_answer_of_several_fails(aspects: Any) -> None:
 
 
 def test_what_is_not_code_does_not_make_another_run(aspects: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each version is planned by the same name, as a person edits a file."""
+    """Each version is planned under the same name, like a file that a user edits."""
     from summhay_ray import plugins
 
     def run_id(code: str) -> str:
@@ -196,7 +196,7 @@ def answer(text: str) -> RawAnswer:
     return RawAnswer(**{**dict.fromkeys(RawAnswer.__dataclass_fields__, 0), "key": "k", "model": "m", "text": text})
 
 
-def test_json_of_an_answer_is_read_or_the_answer_is_without_use() -> None:
+def test_json_of_an_answer_is_read_or_the_answer_is_unusable() -> None:
     for value in ({"right": True, "why": {"a": 1}}, {"right": None}):
         assert read_json(answer(f"So:\n```json\n{json.dumps([value], indent=1)}\n```\n{{sic}}"), *value) == value
         assert read_json(answer(f"<think>[7]</think>{[value]}"), kind=list) == [value]

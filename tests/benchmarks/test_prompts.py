@@ -1,4 +1,4 @@
-"""Every prompt of every built-in benchmark, as a model on loopback gets it: a hostile text, in any field, ends no enclosure."""
+"""Every prompt of every built-in benchmark, as a local model receives it: a hostile text in any field closes no delimiter."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ BREAKS = re.compile(r"\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 @functools.cache
 def plain(text: str) -> str:
-    """The text as a reader who ignores what is invisible takes it."""
+    """The text without invisible characters."""
     shown = html.unescape(unicodedata.normalize("NFKC", text)).replace("\u043e", "o")
     return "".join(char for char in shown if char in "\n\t" or unicodedata.category(char)[0] != "C")
 
 
 def flaws(prompt: str) -> Iterator[str]:
-    """What hostile texts have done to a prompt."""
+    """The effects of hostile texts on a prompt."""
     yield from (f"token {token}" for token in ("<|im_start|>", "[INST]", "[/INST]", "<start_of_turn>", "</s>") if token in prompt)
     unseen = {
         char
@@ -129,7 +129,7 @@ def flaws(prompt: str) -> Iterator[str]:
 
 
 class Model:
-    """Answers as the offline model for the prompt does, with hostile words where it may write what it likes."""
+    """Answers like the offline model for the prompt, with hostile words in free text."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -171,7 +171,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
 
 
 def write(path: Path, *rows: Any) -> str:
-    """The rows as JSON lines; a text as it is. Returns the file's name."""
+    """Write the rows as JSON lines, or a text unchanged, and return the file's name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows)
     path.write_text(text, encoding="utf-8")
@@ -179,7 +179,7 @@ def write(path: Path, *rows: Any) -> str:
 
 
 def ran(folder: Path, spec: dict[str, Any]) -> str:
-    """The id of a run whose every stage has sent prompts."""
+    """The id of a run in which every stage has sent prompts."""
     run, store = api.run(write_spec(folder, spec), str(folder / "store"), executor="inline").run, str(folder / "store")
     check_stages(spec.get("kind", "summhay"), run, store)
     return run
@@ -380,7 +380,7 @@ def test_every_shipped_template_says_that_texts_are_no_instructions() -> None:
     files = {str(path): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("prompts/*.txt")}
     tasks = {f"{name}/{task}": text for name in DOMAINS for task, text in load_domain(name).prompts.items()}
     silent = {name for name, text in {**files, **tasks}.items() if not SAYS.search(text)}
-    # They show a question, and no text of others.
+    # These prompts contain a question, and no text of others.
     assert {Path(name).name for name in silent} == {"none.txt", "answer_none.txt"} and len(files) > 25
 
 

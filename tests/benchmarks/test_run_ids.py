@@ -1,4 +1,4 @@
-"""Whatever a run reads enters its id: a file that changed makes another run, and a folder's place makes none."""
+"""Every file that a run reads is part of its id: a changed file makes another run, and another folder does not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _encoder(folder: Path) -> None:
-    """A folder that is found to be an encoder before it is loaded."""
+    """A folder that is recognized as an encoder before it is loaded."""
     header = json.dumps({"w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}})
     (folder / "encoder").mkdir()
     (folder / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"1")

@@ -1,4 +1,4 @@
-"""The command line as a process of its own, what it answers, and small files and specs to give it."""
+"""The command line as a separate process, its answers, and small files and specs for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GPT, BM25 = "gpt-4o", "bm25_gpt-4o"
 
 @dataclass(frozen=True)
 class Said:
-    """What a command answered."""
+    """The answer of a command."""
 
     code: int
     out: str
@@ -39,7 +39,7 @@ class Said:
 
     @property
     def refusal(self) -> str:
-        """The one line of a refusal; nothing else is said, and nothing in it steers a terminal."""
+        """The one line of a refusal. Nothing else is printed, and the line has no control characters."""
         assert (self.code, self.out) == (2, ""), self
         assert self.err.startswith("summhay: ")
         assert self.err.endswith("\n")
@@ -48,14 +48,14 @@ class Said:
 
 
 def command(*arguments: str | Path, **options: Any) -> Said:
-    """Run a command as a person does."""
+    """Run a command like a user."""
     line = [str(SUMMHAY), *map(str, arguments)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options)
     return Said(done.returncode, done.stdout, done.stderr)
 
 
 def on_terminal(*arguments: str | Path) -> Said:
-    """Run a command whose stderr is a terminal of 100 columns; stdout is a pipe."""
+    """Run a command with stderr on a terminal of 100 columns; stdout is a pipe."""
     ours, theirs = pty.openpty()
     line = [str(SUMMHAY), *map(str, arguments)]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=theirs, env=os.environ | TERMINAL)
@@ -81,7 +81,7 @@ def write_spec(folder: Path, fields: Mapping[str, Any]) -> Path:
 
 
 def released(topic: str = "Harbour news") -> dict[str, Any]:
-    """A released file: one query with three insights, three documents, two systems that were judged on some of it."""
+    """A released file: one query with three insights, three documents, and two systems with some judgments."""
     judged = [
         {"coverage": "FULL_COVERAGE", "bullet_id": 1, "insight_id": "toll"},
         {"coverage": "PARTIAL_COVERAGE", "bullet_id": 2, "insight_id": "crane"},

@@ -1,4 +1,4 @@
-"""Fixtures of the command line's tests: a command in this process, and one real run that several tests look at."""
+"""Fixtures of the command line's tests: a command in this process, and one real run that several tests read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPEC = {
     "haystacks": ["sample/news", "sample/conversation"],
     "retrievers": ["bm25", "oracle"],
     "token_budget": 1500,
-    # Priced, so that a budget can stop it: a prompt of some 1,900 tokens is 0.0019 dollars.
+    # Models have a price, so that a budget can stop the run: a prompt of about 1,900 tokens costs 0.0019 dollars.
     "summarizers": [{"model": "offline/lead", "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}],
     "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
     "executor": "inline",
@@ -44,7 +44,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that stopped at its budget and then went on to its end, its stderr a pipe at first and then a terminal."""
+    """A run that stopped at its budget and then continued to its end; stderr was first a pipe and then a terminal."""
 
     spec: Path
     store: Path
@@ -59,7 +59,7 @@ class Finished:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """The one run, as a person makes it; inline, which is what this machine is for a small one."""
+    """The one run, made by the command line; a small run is inline on this machine."""
     folder = tmp_path_factory.mktemp("finished")
     spec, store = write_spec(folder, SPEC), folder / "store"
     out, err = io.StringIO(), io.StringIO()

@@ -1,4 +1,4 @@
-"""`summhay clean --answers`: the texts are gone from the store, and nothing else is."""
+"""`summhay clean --answers` removes the texts from the store, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRICE = {"input_per_mtok": 1.0, "output_per_mtok": 2.0}
 
 
 def words(prompt: str) -> str:
-    """A text that no other prompt's answer has."""
+    """A text that the answer to no other prompt has."""
     return f"Naïve Zoë {hashlib.sha256(prompt.encode()).hexdigest()[:12]} rode the “tram”"
 
 
@@ -50,7 +50,7 @@ class Asked:
     cli: Cli
 
     def __call__(self, *arguments: str) -> dict[str, Any]:
-        """The document of a command on the store, which succeeds."""
+        """Run a command on the store, which must succeed, and return its document."""
         said = self.cli(*arguments, "--store", self.store, "--json")
         assert said.code == 0, said
         return said.document
@@ -63,19 +63,19 @@ class Asked:
         return summhay_ray.table(run or self.run, name, self.store)
 
     def again(self) -> int:
-        """Run the spec again. Returns how many calls were made."""
+        """Run the spec again, and return the number of calls."""
         before = len(self.provider.calls())
         self("run", str(self.spec))
         return len(self.provider.calls()) - before
 
 
 def rows_of(status: dict[str, Any]) -> dict[str, Any]:
-    """The hashes of a run's tables, except for the one that has what was cached at the provider."""
+    """The hashes of a run's tables, except for the table with the provider's cached tokens."""
     return {name: table for name, table in status["tables"].items() if name != "raw_answers"}
 
 
 def holds(store: str, text: str) -> list[str]:
-    """The files of the store that hold the text: plainly, as JSON, or in a Parquet table."""
+    """The files of the store that contain the text: as plain text, as JSON, or in a Parquet table."""
     files, found = open_files(store), []
     for entry in files.entries("", deep=True):
         content = files.read(entry.name)
@@ -122,7 +122,7 @@ def paid_run(provider: Simulated, tmp_path_factory: pytest.TempPathFactory) -> t
 def asked(
     request: pytest.FixtureRequest, provider: Simulated, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> Asked:
-    """The run in a store of its own: a copy of the folder of one run, or a run in a bucket if the test's parameter says so."""
+    """The run in a separate store: a copy of the folder of one run, or a run in a bucket if the test's parameter asks for it."""
     monkeypatch.setenv(KEY_ENV, KEY)
     if getattr(request, "param", "folder") == "bucket":
         bucket: Bucket = request.getfixturevalue("s3_bucket")
@@ -180,7 +180,7 @@ def test_all_answers_of_a_run_are_deleted(asked: Asked, by: str) -> None:
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Ends the process here."""
 
 
 def test_a_kill_anywhere_leaves_a_store_that_the_same_command_finishes(
@@ -207,7 +207,7 @@ def test_a_kill_anywhere_leaves_a_store_that_the_same_command_finishes(
     shutil.copytree(asked.store, whole)
 
     def steps_left(kill_at: int) -> int:
-        """Delete the text from a copy of the store, and kill the process at that step. Returns the steps that were left."""
+        """Delete the text from a copy of the store, kill the process at this step, and return the steps that were left."""
         nonlocal left
         shutil.rmtree(asked.store)
         shutil.copytree(whole, asked.store)

@@ -1,4 +1,4 @@
-"""doctor: one line a check, and exit code 1 where one fails."""
+"""`doctor` prints one line per check, and exits with code 1 if a check fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder one stands in may be somebody else's: what only reads a stored run imports nothing from it."""
+"""The current folder may be somebody else's: commands that only read a stored run import nothing from it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_stored_run_is_read_without_code_of_ones_own(
     for folder, code in ((mine, OWN), (theirs, HOSTILE)):
         folder.mkdir()
         (folder / "own.py").write_text(code, encoding="ascii")
-    # Modules that an installed one hides, or that are imported where they are found.
+    # Modules with the name of an installed one, or modules that can be imported from the current folder.
     for name in (
         "json",
         "typer",

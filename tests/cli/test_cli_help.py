@@ -1,4 +1,4 @@
-"""`--help` explains every command at once: it loads nothing heavy."""
+"""`--help` explains every command quickly: it loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ sys.stderr.write(json.dumps([package, sorted(sys.modules)]))
 """
 
 
-def test_neither_the_package_nor_any_help_loads_what_is_heavy() -> None:
+def test_neither_the_package_nor_any_help_loads_heavy_libraries() -> None:
     done = subprocess.run(
         [sys.executable, "-c", EVERY_HELP, "", *COMMANDS], capture_output=True, text=True, timeout=60, check=True
     )
@@ -85,7 +85,7 @@ def test_every_command_has_a_group() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_help_tells_of_json_and_store(cli: Callable[..., Said], name: str) -> None:
+def test_each_help_mentions_json_and_store(cli: Callable[..., Said], name: str) -> None:
     said = cli(name, "--help")
     assert (said.code, said.err) == (0, "")
     assert "--json" in said.out

@@ -1,4 +1,4 @@
-"""A store of somebody else: whatever is in the place of one of its files, no command hangs on it or leaves the store's folder."""
+"""A store from somebody else: whatever is in place of its files, no command hangs on it or leaves the store's folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NOT_READ = {"cleaned", "drivers/00000001.beat", "drivers/00000001.end.json"}
 
 @dataclass(frozen=True)
 class Made:
-    """A copy of a store with two runs, and a folder of the reader's own beside it."""
+    """A copy of a store with two runs, and a separate folder of the reader."""
 
     folder: Path
     run: str
@@ -62,11 +62,11 @@ class Made:
         return self.folder / "outside"
 
     def place(self, pattern: str) -> Path:
-        """The last file or folder of the store that a pattern names."""
+        """The last file or folder of the store that matches a pattern."""
         return sorted(self.store.glob(pattern.replace("RUN", self.run)))[-1]
 
     def commands(self) -> dict[str, tuple[str | Path, ...]]:
-        """The commands that read a store, but for `report` and `compare`, which take their time."""
+        """The commands that read a store, except the slow ones, `report` and `compare`."""
         out = self.folder / "out"
         return {
             "doctor": ("doctor",),
@@ -88,7 +88,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("original")
     write_spec(folder, SPEC)
     first, other = (api.run({**SPEC, "seed": seed}, str(folder / "store")).run for seed in (0, 1))
-    # What is left is what is read.
+    # The commands read the files that are left.
     api.clean(str(folder / "store"), older_s=0.0)
     return Made(folder, first, other, api.table(first, "scores", str(folder / "store"))["cell_id"][0])
 
@@ -107,7 +107,7 @@ def made(original: Made, tmp_path: Path) -> Made:
 
 
 def outside(made: Made, path: Path) -> None:
-    """A link to what was there, which is now in the reader's folder."""
+    """A link to the original content, which is now in the reader's folder."""
     target = made.outside / path.name
     path.rename(target)
     path.symlink_to(target)
@@ -120,7 +120,7 @@ def mine(made: Made, path: Path) -> None:
 
 
 def sideways(made: Made, path: Path) -> None:
-    """A link to the same file or folder of the other run; from elsewhere, to that run."""
+    """A link to the same file or folder of the other run; from other places, to that run."""
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     same = Path(str(path).replace(made.run, made.other))
     path.symlink_to(same if same != path and same.exists() else made.store / "runs" / made.other)
@@ -133,7 +133,7 @@ def itself(made: Made, path: Path) -> None:
 
 
 def up(made: Made, path: Path) -> None:
-    """A link to the store, in which the link is found again."""
+    """A link to the store, which contains the link itself."""
     sideways(made, path)
     path.unlink()
     path.symlink_to(made.store)
@@ -151,7 +151,7 @@ def zero(made: Made, path: Path) -> None:
 
 
 def huge(made: Made, path: Path) -> None:
-    """A terabyte, of which the disk has next to nothing."""
+    """A sparse file of a terabyte."""
     os.truncate(path, 2**40)
 
 
@@ -167,7 +167,7 @@ CASES = [
 def test_a_trap_is_named_and_leads_no_command_out_of_the_store(
     cli: Cli, made: Made, place: str, trap: Callable[[Made, Path], None], every: bool
 ) -> None:
-    """`doctor`, and every other command; at the next place the others."""
+    """`doctor` and half of the other commands; the next place gets the other half."""
     path = made.place(place)
     trap(made, path)
     before = files_below(made.outside)
@@ -186,7 +186,7 @@ def test_a_trap_is_named_and_leads_no_command_out_of_the_store(
 
 
 def forged(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change a record and its hash, as anybody can."""
+    """Change a record and its hash, as an attacker can."""
     body = json.loads(path.read_bytes())
     del body["sha256"]
     change(body)
@@ -217,7 +217,7 @@ def test_a_name_in_a_record_that_is_none_is_damage(cli: Cli, made: Made, what: s
     forged(path, lambda body: change(name, body))
     before = files_below(made.folder)
     assert str(path) in (line := cli("doctor", "--store", made.store)).out and line.code == 1
-    # The record of a driver that has ended is read by nobody else.
+    # Only `doctor` reads the record of a driver that has ended.
     for command in ("tables", "run") if what != "a run" else ():
         said = cli(*made.commands()[command], "--store", made.store)
         assert (said.code, said.out) == (1, "") and said.err.count("\n") == 1 and str(path) in said.err
@@ -263,7 +263,7 @@ def test_an_export_writes_into_its_folder_alone(cli: Cli, made: Made, name: str)
     said = cli(*made.commands()["export"], "--store", made.store)
     new = [one for one in files_below(made.folder) if one not in before]
     if name == "\ud800":
-        # Half a character fits no record.
+        # No record can contain half a character.
         assert said.code == 1 and "is damaged" in said.err and not new
     else:
         assert said.code == 0 and [Path(one).parent for one in new] == [Path("out/json")] and new[0].isprintable()

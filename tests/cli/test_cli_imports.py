@@ -1,4 +1,4 @@
-"""import, score, export, status, failures and explain over released files: what they answer, and that refusals write nothing."""
+"""import, score, export, status, failures and explain on released files: their answers; and refusals write nothing."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_status_and_failures_of_an_import(cli: Cli, imported: tuple[str, Path]) 
     assert more[0].startswith("  why   ") and f"  cell  {failure['cell_id']}" in more
 
 
-def test_explain_shows_what_a_score_stands_on_and_lets_no_terminal_be_steered(cli: Cli, imported: tuple[str, Path]) -> None:
+def test_explain_shows_the_source_of_a_score_without_control_characters(cli: Cli, imported: tuple[str, Path]) -> None:
     run, store = imported
     cells = dict(api.table(run, "summaries", str(store)).select("system", "cell_id").iter_rows())
     out = cli("explain", run, cells[BM25][:8], "--store", store).out

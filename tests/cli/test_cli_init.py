@@ -1,4 +1,4 @@
-"""`summhay init`: a starter spec of every kind, that says what each field is; five of them run as they are."""
+"""`summhay init` writes a starter spec of every kind that explains each field; five of them run without changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_starter_runs_as_it_is(kind: str, cli: Cli, tmp_path: Path, monkeypa
     assert f"next     summhay plan {kind}.yaml; summhay run {kind}.yaml" in cli("init", kind).out
     done = cli("run", f"{kind}.yaml", "--store", tmp_path / "store", "--executor", "inline")
     assert done.code == 0 and re.search(r"^status +done$", done.out, re.MULTILINE)
-    # Made from templates, and said so.
+    # The haystacks are made from templates, and the command says so.
     assert ("note      the prose is made from templates (offline/writer)" in done.out) is (kind == "synth")
     for said in (r"/tables \(Parquet\)\n", "\nnext +summhay report ", "\nnext +summhay explain "):
         assert re.search(said, done.out)

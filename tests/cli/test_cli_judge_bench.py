@@ -1,4 +1,4 @@
-"""`summhay judge-bench` and `summhay score --bias` as a person runs them."""
+"""`summhay judge-bench` and `summhay score --bias` on the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_document_is_the_contract(cli: Cli, file: Path, tmp_path: Path) -> N
     assert (document["n_summaries"], document["n_insights"]) == (2, 6)
     assert [row["judge"] for row in document["judges"]] == names
     assert all(row.keys() >= KEYS | {"length_score_corr", "length_delta_corr"} for row in document["judges"])
-    # GPT-4o says 0.5 more of two of three insights: a third of a point a summary.
+    # GPT-4o gives 0.5 more for two of three insights: a third of a point per summary.
     assert document["judges"][0]["bias"] == {"gpt-4o": pytest.approx(1 / 3)}
     assert not (tmp_path / "store").exists()
 
@@ -48,7 +48,7 @@ def test_a_person_sees_two_tables(cli: Cli, file: Path) -> None:
     assert "6 insights in 2 summaries; 0 calls made" in said.out
 
 
-def test_missing_judgments_are_told_and_exit_4(cli: Cli, tmp_path: Path) -> None:
+def test_missing_judgments_are_reported_with_exit_code_4(cli: Cli, tmp_path: Path) -> None:
     path = write(tmp_path / "annotations.json", [summary(PEOPLE, {GPT: PEOPLE}), summary(PEOPLE)])
     said = cli("judge-bench", path, "--judge", f"stored/{GPT}", "--json")
     assert said.code == 4
@@ -107,7 +107,7 @@ def test_figures_are_shown_before_biases_are_written(
     )
 
 
-def test_a_file_that_the_free_judge_was_fitted_on_is_told(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_the_free_judge_was_fitted_on_is_reported(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topics = {hashlib.sha256(topic.encode()).hexdigest() for topic in ("ferries", "trams")}
     monkeypatch.setattr("summhay_ray.cli.judge.FITTED", topics)
     rows = [summary(PEOPLE * 7, {GPT: PEOPLE * 7}, topic=topic) for topic in ("ferries", "trams") for _ in range(2)]
@@ -140,7 +140,7 @@ def test_scores_stand_corrected_beside_the_raw_ones(imported: Callable[..., Said
     assert gpt["coverage"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert 0.3 < gpt["coverage_corrected"] < 0.5
     assert gpt["joint_corrected"] == pytest.approx(gpt["joint"] * gpt["coverage_corrected"] / gpt["coverage"])
-    # 0.5 less 0.096, as the release's own predictions of GPT-4o were measured.
+    # 0.5 minus 0.096, the bias of GPT-4o as measured on the release's own predictions.
     shown = imported("--all").out
     assert "Corrected for the judge's bias" in shown and "40.4" in shown
     assert "Results, raw (bias +9.6 ±4.6 points), judged by released" in shown

@@ -37,7 +37,7 @@ def sheet(path: Path) -> list[dict[str, str]]:
 
 
 def filled(run: RunStore, path: Path, say: Callable[[dict[str, Any]], tuple[str, str]], n: int = 30) -> Path:
-    """A sheet of the run in which `say` of a judgment is what people say: coverage and bullet."""
+    """A sheet of the run with the answer of `say` for each judgment: coverage and bullet."""
     api.label(run.run_id, n, path, run.store.uri)
     judged = {f"{row['cell_id']}/{row['insight_id']}": row for row in rows(run, "judgments")}
     listed = sheet(path)
@@ -68,14 +68,14 @@ def test_a_sheet_has_all_systems_alike_and_shows_neither_them_nor_a_verdict(run:
     assert not any(row["coverage"] or row["bullet"] for row in listed)
     assert all(row["insight"] and row["query"] and row["bullets"].startswith("1. ") for row in listed)
     assert not any(word in first.read_text("utf-8-sig") for word in ("COVERAGE", "offline", "bm25"))
-    # What the judge is less certain of is more likely to be drawn.
+    # Judgments of which the judge is less certain are drawn more often.
     pairs = sorted(
         (judged[row["row"]]["uncertainty"], float(row["chance"]), system[row["row"].partition("/")[0]]) for row in listed
     )
     for name in set(system.values()):
         chances = [chance for _, chance, one in pairs if one == name]
         assert chances == sorted(chances) and chances[0] < chances[-1]
-    # No more can be drawn than there is.
+    # A sample cannot be larger than the run.
     assert api.label(run.run_id, 1000, tmp_path / "all.csv", run.store.uri)["rows"] == 44
 
 
@@ -94,7 +94,7 @@ def test_labels_like_the_judges_change_nothing_and_others_move_every_figure(run:
     assert table.select("labels", "coverage_labelled").row(0) == (15, 0.0)
 
 
-def test_score_report_and_compare_show_what_labels_say(run: RunStore, tmp_path: Path, cli: Callable[..., Said]) -> None:
+def test_score_report_and_compare_use_the_labels(run: RunStore, tmp_path: Path, cli: Callable[..., Said]) -> None:
     path, store = tmp_path / "sheet.csv", ("--store", run.store.uri)
     said = cli("label", run.run_id, "--n", "24", "--out", str(path), *store, "--json").document
     assert (said["rows"], said["judge"]) == (24, "offline/judge")
@@ -135,7 +135,7 @@ def test_score_report_and_compare_show_what_labels_say(run: RunStore, tmp_path: 
         ("bullet", "99", "names bullet 99"),
     ],
 )
-def test_a_bad_label_is_told_with_its_row(run: RunStore, tmp_path: Path, column: str, value: str, told: str) -> None:
+def test_a_bad_label_is_reported_with_its_row(run: RunStore, tmp_path: Path, column: str, value: str, told: str) -> None:
     path = filled(run, tmp_path / "sheet.csv", lambda row: ("full", "1"), 4)
     listed = sheet(path)
     listed[1][column] = value
@@ -162,7 +162,7 @@ def test_any_file_is_labels_or_one_line(content: bytes, tmp_path_factory: pytest
         assert read.rows
 
 
-def test_a_sheet_without_labels_and_what_is_no_sheet_are_told(run: RunStore, tmp_path: Path) -> None:
+def test_a_sheet_without_labels_and_a_file_that_is_no_sheet_are_refused(run: RunStore, tmp_path: Path) -> None:
     path = tmp_path / "sheet.csv"
     api.label(run.run_id, 4, path, run.store.uri)
     with pytest.raises(UserError, match="none of its 4 rows is labelled"):

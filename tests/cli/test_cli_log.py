@@ -1,4 +1,4 @@
-"""`--log-level`: what workers and models do, on stderr; never what a prompt says, and no key."""
+"""`--log-level` logs the work of workers and models on stderr, but never a prompt or a key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(cli: Cli, folder: Path, level: str, **faults: Any) -> tuple[Said, list[tuple[str, str]]]:
-    """A run of four summaries: what it said, and (level, text) of the log's lines."""
+    """A run of four summaries: its output, and (level, text) of the log's lines."""
     folder.mkdir()
     with in_thread(lambda model, _: "- " + "words of an answer " * 3, **faults) as provider:
         model = {"model": "openai/writer", "api_base": provider.base, "api_key_env": KEY_ENV, "price": 0}
@@ -44,7 +44,7 @@ def run(cli: Cli, folder: Path, level: str, **faults: Any) -> tuple[Said, list[t
 
 
 def test_what_is_tried_again_and_what_fails_is_logged_by_level(tmp_path: Path, cli: Cli) -> None:
-    # Six attempts each, of which half end with an error of the server.
+    # Six attempts each; half of them end with an error of the server.
     said, lines = run(cli, tmp_path / "info", "info", errors=0.5, seed=3)
     assert said.code == 0 and lines
     assert all(

@@ -1,4 +1,4 @@
-"""What a person is told when something of their own is wrong: what, where, and how to mend it, in one line."""
+"""Messages about the user's own mistakes: the fault, its place and the remedy, in one line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SMALL = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a module of one's own, to stand in."""
+    """A current folder with a module of the user."""
     (tmp_path / "of_mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
@@ -61,7 +61,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.path.remove(str(tmp_path))
 
 
-def test_ones_own_code_that_raises_is_told_with_file_and_line(mine: Path, cli: Cli) -> None:
+def test_ones_own_code_that_raises_is_reported_with_file_and_line(mine: Path, cli: Cli) -> None:
     leaving = {"model": "offline/lead", "name": "leaving", "strategy": "of_mine:Leaves"}
     own = {"retrievers": ["bm25", "of_mine:Lost"], "summarizers": ["offline/lead", leaving], "judges": ["of_mine:Breaks"]}
     spec = write_spec(mine, {**SMALL, **own})
@@ -79,7 +79,7 @@ def test_ones_own_code_that_raises_is_told_with_file_and_line(mine: Path, cli: C
     assert "SystemExit: bye (of_mine.py:18)" in cli("explain", found["run"], lost["cell_id"]).out
 
 
-def test_a_plan_tries_ones_own_code_and_says_what_comes_of_it(mine: Path, cli: Cli) -> None:
+def test_a_plan_tries_ones_own_code_and_reports_the_result(mine: Path, cli: Cli) -> None:
     spec = write_spec(mine, {**SMALL, "retrievers": ["of_mine:Lost"], "summarizers": ["offline/lead"]})
     planned = cli("plan", spec, "--json")
     assert planned.code == 0
@@ -109,7 +109,7 @@ def test_the_wrong_store_names_how_another_is_given(tmp_path: Path, cli: Cli) ->
     assert cli("status", "r123", "--store", tmp_path).refusal.endswith("another store is given by --store or $SUMMHAY_STORE")
 
 
-def test_a_full_disk_is_told_with_its_path_and_what_to_do(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_its_path_and_the_remedy(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "x"))
 
@@ -121,7 +121,9 @@ def test_a_full_disk_is_told_with_its_path_and_what_to_do(tmp_path: Path, cli: C
     )
 
 
-def test_a_disk_that_fills_up_in_a_run_is_told_with_its_place(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_in_a_run_is_reported_with_its_place(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -184,7 +186,7 @@ def test_what_cannot_be_read_is_not_the_targets_fault(finished: object, tmp_path
         api.export_tables(finished.run, tmp_path / "out", str(finished.store))  # type: ignore[attr-defined]
 
 
-def test_every_command_tells_the_whole_id(finished: object, cli: Cli, tmp_path: Path) -> None:
+def test_every_command_prints_the_whole_id(finished: object, cli: Cli, tmp_path: Path) -> None:
     run, short, at = finished.run, finished.run[:4], ("--store", finished.store, "--json")  # type: ignore[attr-defined]
     for arguments in (("status", short), ("failures", short), ("score", short), ("export", short, "--tables", tmp_path / "t")):
         assert cli(*arguments, *at).document["run"] == run

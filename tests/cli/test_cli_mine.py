@@ -1,4 +1,4 @@
-"""`summhay mine`: from a folder to a haystack that a run uses, and a person's review, as a person runs them."""
+"""`summhay mine`: from a folder to a haystack that a run uses, and a review by a person, on the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
     said = cli("mine", "tickets", "--out", "mine.json", "--review", "sheet.csv", "--store", "st", "--json")
     found = said.document
     assert said.code == 4
-    # One file is no document, and the folder does not fail for it.
+    # A single file is not a document, and does not make the folder fail.
     assert (
         "cannot be read, and the haystack is made of the other 30 documents: photo.png" in said.err
         and "will fail" not in said.err
@@ -60,13 +60,14 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
             row |= {"insight": "Old badges are refused.", "documents": f"{row['documents']} | ticket-00.txt"}
         if "Orbis" in row["insight"]:
             row |= {"keep": "no"}
-    # As a spreadsheet writes it where the comma is the decimal sign.
+    # A spreadsheet writes this if the comma is the decimal sign.
     with open("sheet.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0], delimiter=";")
         writer.writeheader()
         writer.writerows(rows)
     accepted = cli("mine", "--accept", "sheet.csv", "--out", "mine.json", "--store", "st", "--json").document
     assert accepted["reviewed"] == {"seen": 2, "of": 9, "struck": 1}
+    assert "seen 2, of 9, struck 1" in cli("mine", "--accept", "sheet.csv", "--out", "mine.json", "--store", "st").out
     kept = json.loads(Path("mine.json").read_text())
     texts = {one["insight"]: one["insight_id"] for subtopic in kept["subtopics"] for one in subtopic["insights"]}
     assert len(texts) == 8 and not any("Orbis" in text for text in texts)
@@ -110,7 +111,7 @@ def test_a_run_uses_a_mined_haystack_by_its_spec(folder: Path, cli: Cli) -> None
         ({f"{number}.txt": "" for number in range(50)}, "50 cannot be read"),
     ],
 )
-def test_a_folder_in_which_nothing_can_recur_is_told_in_one_line(
+def test_a_folder_in_which_nothing_can_recur_is_reported_in_one_line(
     tmp_path: Path, cli: Cli, files: dict[str, str], told: str
 ) -> None:
     (tmp_path / "docs").mkdir()
@@ -121,7 +122,7 @@ def test_a_folder_in_which_nothing_can_recur_is_told_in_one_line(
     assert len([line for line in said.err.splitlines() if line.strip()]) == 1
 
 
-def test_where_all_documents_are_equal_this_is_told(tmp_path: Path, cli: Cli) -> None:
+def test_a_folder_of_equal_documents_is_reported(tmp_path: Path, cli: Cli) -> None:
     for number in range(4):
         (tmp_path / f"{number}.txt").write_text("The depot in Velden was flooded to 1.9 metres, and 140 pallets were lost.")
     said = cli("mine", str(tmp_path), "--store", str(tmp_path / ".st"))
@@ -149,7 +150,8 @@ def test_few_insights_are_explained(tmp_path: Path, cli: Cli) -> None:
         (tmp_path / f"{number}.txt").write_text(text)
     said = " ".join(cli("mine", str(tmp_path), "--store", str(tmp_path / ".st")).out.split())
     assert "few findings recur: 1 in 30 documents" in said
-    assert "2 statements resemble one of another document, but 1 of them are notes" in said and "--set models.claim=MODEL" in said
+    assert "resemble one of another document: 2 (1 of them without a subject or a verb" in said
+    assert "--set models.claim=MODEL" in said
 
 
 def fill_in(path: Path, *edits: tuple[str, str, str]) -> None:
@@ -179,7 +181,7 @@ def test_a_review_is_never_lost(folder: Path, cli: Cli) -> None:
     fill_in(Path("old.csv"), ("VPN", "insight", "My own better text."), ("Orbis fail", "keep", "no"))
     assert cli("mine", "--accept", "old.csv", "--out", "mine.json", *store).code == 0
     kept = Path("mine.json").read_bytes()
-    # The same again is no loss; a sheet that does not know of it is one.
+    # The same sheet again loses nothing; a sheet from before the review would.
     assert cli("mine", "--accept", "old.csv", "--out", "mine.json", *store).code == 0
     fill_in(Path("older.csv"), ("Velden", "insight", "Old badges are refused."))
     said = cli("mine", "--accept", "older.csv", "--out", "mine.json", *store)
@@ -220,7 +222,7 @@ def test_what_cannot_be_written_is_refused_before_any_work(folder: Path, cli: Cl
     assert {Path(name).read_text() for name in ("notes.txt", "other.json", "there.csv")} == {"{}"}
 
 
-def test_what_people_looked_at_is_said_at_the_top_of_run_compare_and_report(
+def test_checks_by_people_are_shown_at_the_top_of_run_compare_and_report(
     folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUMMHAY_STORE", "st")
@@ -237,7 +239,7 @@ def test_what_people_looked_at_is_said_at_the_top_of_run_compare_and_report(
         return [" ".join(compared["warnings"]), report, " ".join(ran.document["warnings"])]
 
     assert all("nobody has looked at this haystack" in top for top in tops())
-    # Without anybody to answer, the pairs are a sheet; a second check asks about others.
+    # Without a terminal, the pairs are a sheet; a second check asks about others.
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert cli("mine", "mine.json", "--check", "10", "--json").document["files"] == ["mine-pairs.csv"]
     with open("mine-pairs.csv", encoding="utf-8-sig", newline="") as file:
@@ -266,7 +268,7 @@ OPEN = "Hall 3 again: the printer gave up after 40, with driver 7.2 or not."
 
 @contextlib.contextmanager
 def asking(reply: Callable[[str], str], *steps: str) -> Iterator[tuple[Path, list[str]]]:
-    """A spec in which one model, which answers so, takes these steps; and the prompts that it has got."""
+    """A spec in which one model with this answer takes these steps, and the prompts that the model got."""
     asked: list[str] = []
 
     def text(messages: list[str]) -> str:
@@ -282,7 +284,7 @@ def asking(reply: Callable[[str], str], *steps: str) -> Iterator[tuple[Path, lis
 
 @contextlib.contextmanager
 def checking(answer: Answer) -> Iterator[tuple[Path, list[str]]]:
-    """A spec whose check model answers so, and the prompts that the model has got; one ticket is open to it."""
+    """A spec whose check model gives this answer, and the prompts that the model got; the score of one ticket is doubtful."""
 
     def reply(prompt: str) -> str:
         document, listed = prompt.split("<document>")[1].split("</document>")
@@ -295,7 +297,7 @@ def checking(answer: Answer) -> Iterator[tuple[Path, list[str]]]:
 
 
 def printer() -> list[str]:
-    """The documents that say what recurs of the printer."""
+    """The documents with the recurring fact about the printer."""
     made = json.loads(Path("mine.json").read_text())
     found = next(one for subtopic in made["subtopics"] for one in subtopic["insights"] if "printer" in one["insight"])
     return [one["document_id"] for one in found["evidence"]]
@@ -337,7 +339,7 @@ def test_what_a_check_model_leaves_open_stays_as_unsure_as_it_was(
 def test_a_model_by_which_nothing_recurs_leaves_no_haystack(folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with checking(lambda _, numbers: dict.fromkeys(numbers, "")) as (spec, asked):
-        # The words find one insight in six documents, of which the model takes one away.
+        # The words give one insight in six documents; the model rejects one of them.
         found = cli("mine", spec, "--set", "min_documents=6", "--out", "mine.json", "--store", "st", "--json")
         assert len(asked) == 1 and found.code == 4
     assert found.document["insights"] is None and not Path("mine.json").exists()

@@ -1,4 +1,4 @@
-"""One key and one label for one system, whatever the command."""
+"""A system has one key and one label in every command."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def test_every_table_of_a_system_has_its_names(cli: Cli, ran: tuple[str, Path]) 
     assert all(label in shown for label in SYSTEMS.values()) and "fl-ctxt" not in shown and "bm25_" not in shown
 
 
-def test_what_is_shown_to_be_done_next_can_be_done(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_that_messages_suggest_work(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUMMHAY_STORE", str(tmp_path / "store"))
     done = cli("run", write_spec(tmp_path, {**SPEC, "retrievers": ["bm25"], "orderings": ["given"]})).out
-    # The store that is taken anyhow is not named.
+    # The default store is not named.
     (explained,) = [line.split("summhay ")[1] for line in done.splitlines() if line.startswith("next") and " explain " in line]
     assert "--store" not in done and cli(*explained.split()).code == 0
 
@@ -106,7 +106,7 @@ def test_a_missing_key_leaves_no_run(cli: Cli, tmp_path: Path, monkeypatch: pyte
     assert cli("runs", "--store", tmp_path / "store", "--json").document == {"runs": []}
 
 
-def test_a_plan_says_what_the_run_will_lack(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_reports_missing_keys_of_the_run(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.chdir(tmp_path)
     spec = write_spec(tmp_path, {**SPEC, "summarizers": [{"model": "openai/gpt-4o", "max_tokens": 100}]})

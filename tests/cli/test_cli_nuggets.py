@@ -1,4 +1,4 @@
-"""Nuggets as gold: their files, the scores of the TREC RAG track beside coverage, and citations of those with references."""
+"""Nuggets as gold: their files, the scores of the TREC RAG track, and citations of nuggets with references."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def spec(**fields: Any) -> Path:
 
 
 def judged(*queries: list[tuple[str | None, str | None]]) -> dict[str, Any]:
-    """A haystack with a summary of each query. `queries`: (importance, verdict) of each nugget; None: says nothing."""
+    """A haystack with a summary of each query. `queries`: (importance, verdict) of each nugget; None: no field."""
     subtopics = []
     for query, nuggets in enumerate(queries):
         ids = [f"q{query}/{place}" for place in range(len(nuggets))]
@@ -74,7 +74,7 @@ def test_nugget_scores_are_those_of_trec_rag(folder: Path, cli: Cli) -> None:
         ),
     )
     scores = system["nuggets"]
-    # Query by query; the mean over the three queries.
+    # Query by query; then the mean over the three queries.
     assert scores["all"] == pytest.approx(((1 + 0.5 + 1 + 0 + 0.5) / 5 + (0 + 0.5) / 2 + 1) / 3)
     assert scores["all_strict"] == pytest.approx((2 / 5 + 0 + 1) / 3)
     assert scores["vital"] == pytest.approx(((1 + 0.5) / 2 + 0 + 0) / 3), "a query without vital nuggets is 0"
@@ -164,7 +164,7 @@ def test_citations_are_those_of_the_nuggets_with_references(folder: Path, cli: C
     assert "documents that were not read: 1, such as e.txt" in run.err and "can be right" not in run.err
     (system,) = cli("score", run.document["run"], "--json").document["systems"]
     assert (system["coverage"], system["n_scored"]) == (1.0, 3)
-    # The second nugget, whose documents nobody knows, has no citation score: two of two are right.
+    # The second nugget has no known documents, and therefore no citation score: two of two are right.
     assert (system["citation_precision"], system["citation_recall"], system["joint"]) == (1.0, 1.0, 1.0)
     ranked = cli("retrieve", write_retrieval(given), "--json")
     assert ranked.code == 0, ranked.err

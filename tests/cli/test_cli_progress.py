@@ -1,4 +1,5 @@
-"""The live view of a run: every figure of a model beside its limit, on a terminal and in a file, and nothing that steers it."""
+"""The live view of a run: every figure of a model with its limit, on a terminal and in a file, without control characters from
+names."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def shown(progress: Progress, width: int = 120) -> str:
     return out.getvalue()
 
 
-def test_what_was_said_at_the_start_is_not_said_again_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_end_does_not_repeat_the_lines_of_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     with ProgressDisplay() as display:
         display.note("warning: answers of another origin")
     display.note("warning: of a plan that came too late")
@@ -74,7 +75,7 @@ def test_money_and_traffic_in_one_line() -> None:
     assert "left, " not in line(replace(AT, budget_usd=None, left_usd=None))
 
 
-def test_a_synthesis_shows_its_calls_beside_those_that_are_expected() -> None:
+def test_a_synthesis_shows_its_calls_and_the_expected_number() -> None:
     one = replace(AT, unit="topics", table="", items_total=1, items_done=0, calls=57, models=(), calls_left=227, usd_left=1.2)
     assert line(one).startswith("r1  topics 0/1  calls 57 of about 284  failures 2  $0.5000 of $2  ")
     assert line(one).endswith("1:01 elapsed, 227 calls, $1.2000, 1:02:05 to go")
@@ -84,7 +85,7 @@ def test_a_synthesis_shows_its_calls_beside_those_that_are_expected() -> None:
 
 def test_one_line_on_a_terminal_and_where_there_is_room_a_row_for_each_model_with_its_limits() -> None:
     (head,) = (text.rstrip() for text in shown(AT, 80).rstrip().split("\n"))
-    # 10 of 40 cells, and 50 of 200 judgments: the bar is as long as the line has room.
+    # 10 of 40 cells, and 50 of 200 judgments: the bar fills the rest of the line.
     assert head == "━━────  25%  cells 10/40  failures 2  $0.5000 of $2  12.0 calls/s  1:02:05 to go"
     assert len(head) <= 80
     head, heads, row = (text.rstrip() for text in shown(AT).rstrip().split("\n"))
@@ -120,7 +121,7 @@ def test_before_the_first_call_there_is_one_line_that_says_what_it_does() -> Non
     assert line(replace(EARLY, seconds_left=5.0)).endswith("1:01 elapsed, 0:05 to go")
 
 
-def test_a_model_that_only_refuses_is_named_with_how_long_yet() -> None:
+def test_a_model_that_only_refuses_is_named_with_the_time_left() -> None:
     refusing = replace(AT, models=(replace(MODEL, refused_s=95.0, paused_s=12.0),))
     told = "nothing but 429 for 1:35, given up in 58:25"
     assert told in line(refusing)
@@ -128,7 +129,7 @@ def test_a_model_that_only_refuses_is_named_with_how_long_yet() -> None:
 
 
 def lines_of(capsys: pytest.CaptureFixture[str], *seen: Progress, every_s: float = 1000.0) -> list[str]:
-    """What a display writes that is no terminal."""
+    """The lines of a display that is not a terminal."""
     with ProgressDisplay(every_s) as display:
         for progress in seen:
             display(progress)

@@ -79,7 +79,7 @@ def test_lm_eval_results_are_those_of_the_report(cli: Cli, finished: Any, tmp_pa
     cli("report", finished.run, "--store", finished.store, "--out", tmp_path / "report", "--format", "json")
     exported, reported = (json.loads(one.read_text()) for one in (Path(file), tmp_path / "report" / "results.json"))
     assert exported.keys() == reported.keys() and exported["results"].keys() == reported["results"].keys()
-    # The order of a sum may differ, and with it the last digit.
+    # The order of a sum may differ, and so may the last digit.
     for task, figures in exported["results"].items():
         assert figures["joint,none"] == pytest.approx(reported["results"][task]["joint,none"])
 
@@ -105,7 +105,7 @@ def test_a_dataset_for_the_hub_loads_and_has_texts_only_if_asked(
     assert export(cli, finished, "--hub", folder).code == 2
 
 
-def test_a_card_does_not_say_where_models_are(cli: Cli, finished: Any, tmp_path: Path) -> None:
+def test_a_card_does_not_contain_the_addresses_of_models(cli: Cli, finished: Any, tmp_path: Path) -> None:
     from summhay_ray.publish.figures import public_spec
 
     spec = {"haystacks": ["/home/me/a.json", "sample/news"], "models": [{"model": "m", "api_base": "http://inner:8000/v1"}]}

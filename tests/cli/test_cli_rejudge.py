@@ -1,4 +1,4 @@
-"""`summhay rejudge` and `summhay compare` as a person runs them."""
+"""`summhay rejudge` and `summhay compare` on the command line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_judgments_stand_beside_the_old_ones(cli: Cli, tmp_path: Path) -> None:
     assert len(told) == N_ASKED and {one["system"] for one in told} == {"bm25_offline/lead"}
     assert cli("status", found["run"], *store, "--json").document["cells"]["total"] == N_QUERIES
 
-    # A finished one again: no call; and the free judge's own rejudge is what the cascade had asked.
+    # A finished rejudge again makes no call. The free judge's own rejudge has the questions of the cascade.
     again = cli("rejudge", run.run_id, "--judge", "offline", *store)
     assert again.code == 0 and again.err == "" and "0 made" in again.out and "offline/judge" in again.out
 
@@ -49,7 +49,7 @@ def test_judgments_stand_beside_the_old_ones(cli: Cli, tmp_path: Path) -> None:
     assert "insights scored by both" in shown.out and "Where they differ most" in shown.out
 
 
-def test_what_is_wrong_is_said_before_anything_is_written(cli: Cli, tmp_path: Path) -> None:
+def test_errors_are_reported_before_anything_is_written(cli: Cli, tmp_path: Path) -> None:
     run = source_run(tmp_path)
     store = ("--store", run.store.uri)
     assert "no judge is named: give --judge NAME" in cli("rejudge", run.run_id, *store).refusal

@@ -1,4 +1,4 @@
-"""run, plan, score, status, failures and explain over one real run: the JSON contract, exit codes, and what a person sees."""
+"""run, plan, score, status, failures and explain on one real run: the JSON contract, exit codes, and the printed tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STAGE = {"stage": str, "model": str, "calls": int, "reused": int, "input_tokens"
 
 
 def holds(document: Mapping[str, Any], fields: Mapping[str, type]) -> None:
-    """Every documented field is there, of its type."""
+    """Every documented field is present, with its type."""
     for name, kind in fields.items():
         assert type(document[name]) is kind, name
 
@@ -56,7 +56,7 @@ def test_a_run_stops_at_its_budget(finished: Any) -> None:
     assert 0 < document["usd"]["spent"] <= 0.02
     assert 0 < document["cells"]["done"] < document["cells"]["total"] == N_CELLS
     assert document["cells"]["failed"] == 0
-    # What was not asked yet is not missing.
+    # Cells that were not asked yet are not missing.
     assert sum(system["n_expected"] for system in document["systems"]) < N_JUDGMENTS
 
 
@@ -68,7 +68,7 @@ def test_a_resumed_run_is_done(finished: Any) -> None:
     assert document["status"] == "done"
     assert document["cells"] == {"total": N_CELLS, "done": N_CELLS, "failed": 0}
     assert set(document["calls"]) == {"made", "reused", "failed"}
-    # Both retrievers may show one query the same documents: then one answer serves both.
+    # Both retrievers may give a query the same documents: then one answer serves both.
     assert 0 < document["calls"]["made"] <= N_CELLS + N_JUDGMENTS - stopped["calls"]["made"]
     assert document["calls"]["reused"] >= stopped["calls"]["made"]
     assert document["calls"]["failed"] == 0
@@ -82,10 +82,10 @@ def test_the_live_line_on_a_terminal(finished: Any) -> None:
     seen = finished.done.err
     assert seen.startswith("\x1b[?25l") and f"reading {finished.spec}"[:60] in seen
     assert f"━  100%  cells {N_CELLS}/{N_CELLS}  " in seen and "writing the tables" in seen
-    # What was there and spent already stands in the first line.
+    # The first line shows the earlier progress and spending.
     done = finished.stopped.document["cells"]["done"]
     assert f"  cells {done}/{N_CELLS}  failures 0  $0.01" in seen
-    # The line is rewritten in place and taken away at the end; nothing is left of the display, nor after it.
+    # The line is rewritten in place and removed at the end, and leaves nothing on the screen.
     assert "\x1b[2K" in seen and seen.endswith("\x1b[1A\x1b[2K") and "\x1b[0m" not in seen
     assert seen.count("\n") < seen.count("\x1b[2K")
 

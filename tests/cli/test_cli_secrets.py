@@ -1,4 +1,4 @@
-"""A key that a provider repeats is nowhere (store, tables, messages, log, report), whatever it looks like."""
+"""A key that a provider repeats in any form is never visible: not in store, tables, messages, log or report."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ ENTRIES = [
 
 @contextmanager
 def repeating(secrets: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """A provider whose answers (at /answer) and errors (at /error, /broken) repeat these, and its requests' authorization."""
+    """A provider whose answers (at /answer) and errors (at /error, /broken) repeat these texts and the request's
+    authorization."""
     seen: list[str] = []
 
     def answer(asked: Asked) -> Answer:
         seen.append(sent := asked.headers.get("authorization", ""))
-        # What is repeated first is sure to be in the message of an error.
+        # The beginning of an error's body is always in its message.
         said = " ".join(map(spelled, [*(sent.split(maxsplit=1)[-1:]), *secrets]))
         message = {"role": "assistant", "content": f"- Now your keys are {said} [1].", said: [said]}
         tokens = [{"token": letter, "logprob": -1.0, "bytes": [*letter.encode()]} for letter in f"my-project {said[:1500]}"]
@@ -78,7 +79,7 @@ def repeating(secrets: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def spelled(secret: str) -> str:
-    """The secret as it is, and as JSON, a URL and HTML write it."""
+    """The secret as plain text, and in the forms of JSON, URLs and HTML."""
     return " ".join([secret, json.dumps(secret), urllib.parse.quote(secret, safe=""), html.escape(secret)])
 
 
@@ -117,7 +118,7 @@ def test_a_key_that_is_repeated_is_nowhere(tmp_path: Path, cli: Cli, monkeypatch
         said = [cli("run", write_spec(tmp_path, spec), *options)]
     run = next((store / "runs").iterdir()).name
     said += [cli("failures", run, "--store", store), cli("report", run, "--store", store, "--out", report)]
-    # A body that is broken is asked for twice.
+    # A broken body is requested twice.
     assert len(seen) == 4 * len(ENTRIES) and said[0].code == 4
     assert {sent.removeprefix("Bearer ") for sent in seen} >= set(list(VARIABLES.values())[:5])
     kept = {*everything(store), *everything(report), *(text for one in said for text in (one.out, one.err))}
@@ -129,7 +130,7 @@ def test_a_key_that_is_repeated_is_nowhere(tmp_path: Path, cli: Cli, monkeypatch
 
 
 @pytest.mark.parametrize("value", ["true", "EMPTY", "us-east"])
-def test_short_values_and_what_is_no_key_are_not_hidden(
+def test_short_values_and_other_words_are_not_hidden(
     value: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", value)

@@ -1,4 +1,4 @@
-"""What is printed for a person: nothing steers the terminal, no figure is cut off, and progress is one line."""
+"""Printed output: no text controls the terminal, no figure is cut off, and progress is one line."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tables_show_names_literally(capsys: pytest.CaptureFixture[str]) -> None
 
 @contextmanager
 def terminal(columns: int) -> Iterator[list[str]]:
-    """stdout as a terminal of so many columns; what was written to it when the block ends."""
+    """stdout as a terminal of this many columns; its content when the block ends."""
     ours, theirs = pty.openpty()
     shown: list[str] = []
     real = sys.stdout
@@ -70,7 +70,7 @@ def terminal(columns: int) -> Iterator[list[str]]:
             yield shown
         sys.stdout.close()
         said = b""
-        with suppress(OSError):  # what Linux answers at the end of a closed terminal; one read may give only a part
+        with suppress(OSError):  # Linux raises this at the end of a closed terminal; one read may return only a part.
             while part := os.read(ours, 65536):
                 said += part
         shown.extend(said.decode().replace("\r\n", "\n").split("\n"))

@@ -1,4 +1,4 @@
-"""`summhay simulate`: a provider in a process of its own, as a person starts it."""
+"""`summhay simulate`: a provider in a separate process, started from the command line."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_record_outlives_a_kill(tmp_path: Path) -> None:
     assert KEY not in (tmp_path / "record").read_text(encoding="ascii")
 
 
-def test_one_line_says_how_to_reach_it_on_this_machine_alone_and_a_signal_ends_it() -> None:
+def test_one_line_prints_its_local_address_and_a_signal_ends_it() -> None:
     command = [str(SUMMHAY), "simulate", "--port", "0", "--answers", "short", "--cached-price", "0.5"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -164,7 +164,7 @@ def test_a_host_that_other_machines_reach_is_known(host: str, beyond: bool) -> N
 
 
 def test_it_warns_where_other_machines_reach_it(cli: Callable[..., Said], served: Simulated) -> None:
-    # The port is taken: nothing opens.
+    # The port is taken, so no server starts.
     said = cli("simulate", "--host", "0.0.0.0", "--port", served.root.rpartition(":")[2]).err.splitlines()
     assert said[0] == "warning: --host 0.0.0.0 lets other machines in; --host 127.0.0.1 keeps them out" and len(said) == 2
 

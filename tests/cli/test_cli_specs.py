@@ -1,4 +1,4 @@
-"""Bad specs: one line that says where, what and how to mend it, exit code 2, and the store stays as it is."""
+"""Bad specs: one line with the place, the fault and the remedy, exit code 2, and an unchanged store."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_key_in_a_spec_is_refused_and_not_repeated(cli: Cli, tmp_path: Path, f
 
 
 @pytest.mark.parametrize("name", ["messages", "n", "max_completion_tokens"])
-def test_extra_does_not_say_what_is_decided_elsewhere(cli: Cli, tmp_path: Path, name: str) -> None:
+def test_extra_cannot_set_fields_that_are_decided_elsewhere(cli: Cli, tmp_path: Path, name: str) -> None:
     assert f"offline/lead: extra.{name}: " in cli("plan", write_spec(tmp_path, {**SMALL, **model(extra={name: 2})})).refusal
 
 

@@ -1,4 +1,4 @@
-"""Choosing a stack on one's own documents: a search service over HTTP, answers of a whole stack, one factor at a time."""
+"""The choice of a stack for a user's documents: a search service over HTTP, answers of a whole stack, one factor at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a haystack `h.json`: two facts, each in two of four documents, and one that is in none."""
+    """The current folder, with a haystack `h.json`: two facts, each in two of four documents, and one in no document."""
     insights = [{"insight_id": f"i{place}", "insight": fact} for place, fact in enumerate(FACTS)]
     insights.append({"insight_id": "i2", "insight": "Nobody says this."})
     subtopics = [
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def service() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A search service that finds the last two documents, one of them twice; its address, and what it was sent."""
+    """A search service that finds the last two documents, one of them twice; its address, and the requests that it got."""
     asked: list[dict[str, Any]] = []
 
     def answer(request: Asked) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def test_answers_of_a_stack_cite_numbers_or_ids_and_stand_beside_others(folder: 
     assert refused.code == 2 and "'s9' is not a query of this run" in refused.err
 
 
-def test_what_is_odd_in_the_inputs_is_told_with_what_to_do(folder: Path, cli: Cli) -> None:
+def test_odd_inputs_are_reported_with_the_remedy(folder: Path, cli: Cli) -> None:
     Path("idea.txt").write_text("A seed of an idea.")
     Path("synth.yaml").write_text(
         json.dumps({"kind": "synth", "topics": [{"topic": "a flood", "context": ["idea.txt"]}], "documents": 20})
@@ -140,7 +140,7 @@ def test_what_is_odd_in_the_inputs_is_told_with_what_to_do(folder: Path, cli: Cl
 
 
 def trec(topic: str, *responses: tuple[str, Any], **fields: Any) -> str:
-    """A line as TREC RAG has it. `responses`: text and citations of each sentence."""
+    """A line in the format of TREC RAG. `responses`: text and citations of each sentence."""
     metadata = {"team_id": "team", "run_id": "ours", "topic_id": topic}
     sentences = [{"text": text, "citations": cited} for text, cited in responses]
     return json.dumps({"metadata": metadata, "responses": sentences, "references": [], **fields}) + "\n"

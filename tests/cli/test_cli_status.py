@@ -1,4 +1,4 @@
-"""status, failures and explain as a person sees them on a narrow terminal and in a pipe; Ctrl-C says how to go on."""
+"""status, failures and explain on a narrow terminal and in a pipe; Ctrl-C prints how to continue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHY = "assign_subtopic: unreadable: the answer holds no JSON object that could b
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """One of two topics failed for good."""
+    """A synthesis in which one of two topics failed for good."""
     real = making.synthesize
 
     async def one_fails(job: Any, asker: Any) -> Any:
@@ -47,7 +47,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 
 def at_80_columns(*arguments: str) -> str:
-    """What a command writes to a terminal of 80 columns."""
+    """The output of a command on a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     with pytest.MonkeyPatch.context() as patch, os.fdopen(theirs, "w") as terminal:
         patch.setenv("TERM", "dumb")
@@ -56,14 +56,14 @@ def at_80_columns(*arguments: str) -> str:
         with pytest.raises(SystemExit):
             cli.main([*arguments])
     said = b""
-    with suppress(OSError):  # what Linux answers at the end of a closed terminal; one read may give only a part
+    with suppress(OSError):  # Linux raises this at the end of a closed terminal; one read may return only a part.
         while part := os.read(ours, 65536):
             said += part
     os.close(ours)
     return said.decode().replace("\r\n", "\n")
 
 
-def test_failures_in_a_pipe_tell_cost_and_key(cli: Cli, half: RunStore) -> None:
+def test_failures_in_a_pipe_show_cost_and_key(cli: Cli, half: RunStore) -> None:
     title, _, what, *more = cli("failures", half.run_id, "--store", half.store.uri).out.splitlines()
     assert title == f"1 failures of {half.run_id}, 0.000000 dollars"
     assert what == "synth ferry verification malformed no_json" and max(map(len, more)) <= 100
@@ -104,7 +104,7 @@ def test_status_names_topics(cli: Cli, half: RunStore) -> None:
 
 
 @pytest.mark.parametrize("command", ["synth", "run", "rejudge"])
-def test_ctrl_c_says_how_to_go_on(
+def test_ctrl_c_prints_how_to_continue(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""`summhay submit` as a person types it, where no cluster is."""
+"""`summhay submit` on the command line, without a cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_refusals(tmp_path: Path, cli: Cli, options: list[str], said: str) -> No
 
 
 class FakeJob(RayJob):
-    """A job whose end is known."""
+    """A job with a given end."""
 
     def follow(self, tell: Any) -> JobEnd:
         tell("cells 1/2\x1b[2J\n")
@@ -101,7 +101,7 @@ def test_interrupted_or_not_waited_for_the_job_goes_on(monkeypatch: pytest.Monke
     assert sent.exit_code == 0 and look in sent.stderr and "job    r1-1" in sent.stdout
 
 
-def test_what_run_and_submit_share_is_told_alike() -> None:
+def test_run_and_submit_report_shared_facts_alike() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     run, send = ({one.name: one for one in commands[name].params} for name in ("run", "submit"))
     for name in ("spec", "budget", "overrides", "compat", "as_json"):

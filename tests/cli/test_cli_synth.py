@@ -1,4 +1,4 @@
-"""`summhay synth`, `plan`, `audit`, `status`, `failures` and `explain` of a synthesis, as a person runs them."""
+"""`summhay synth`, `plan`, `audit`, `status`, `failures` and `explain` of a synthesis, on the command line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ HAYSTACK = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """Two haystacks, made by the spec `synth.yaml` beside the store."""
+    """Two haystacks, made by the spec `synth.yaml` in the folder of the store."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "synth.yaml").write_text(yaml.safe_dump(TWO), encoding="utf-8")
     return run_inline(small(**TWO), Store(str(folder / "store")))[0]
@@ -71,7 +71,7 @@ def store(made: RunStore) -> tuple[str, str]:
     return ("--store", made.store.uri)
 
 
-def test_a_finished_synthesis_is_told_and_written(cli: Cli, spec: str, store: tuple[str, str], tmp_path: Path) -> None:
+def test_a_finished_synthesis_is_reported_and_written(cli: Cli, spec: str, store: tuple[str, str], tmp_path: Path) -> None:
     said = cli("synth", spec, *store, "--out", tmp_path / "out", "--json")
     assert said.code == 0 and said.document.keys() == DOCUMENT
     found = said.document
@@ -96,7 +96,7 @@ def test_run_takes_the_spec_as_synth_does(cli: Cli, spec: str, store: tuple[str,
     assert "all 2" in shown.out and "topics    2 done, 0 with failures, of 2" in shown.out
 
 
-def test_a_synthesis_that_the_budget_stops_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
+def test_a_synthesis_that_the_budget_stops_prints_how_to_continue(cli: Cli, tmp_path: Path) -> None:
     path, store = tmp_path / "synth.yaml", ("--store", tmp_path / "store")
     priced = {"model": "offline/writer", "max_tokens": 400, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}
     path.write_text(yaml.safe_dump({**TWO, "models": {"outline": priced, "write": priced}}), encoding="utf-8")
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(cli: Cli, tmp_path: Pa
 
 
 def label(path: Path, answers: Callable[[dict[str, str]], str]) -> None:
-    """Fill in the sheet's answers, as a person does with a spreadsheet."""
+    """Fill in the sheet's answers, like a person with a spreadsheet."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -202,7 +202,7 @@ def test_an_audit_goes_out_and_comes_back(cli: Cli, spec: str, made: RunStore, s
     assert "(Table 4)" in shown.out and "(Table 5)" in shown.out and "100.00" in shown.out
     assert "Stated there: samples whose insight is in the document, as the haystack says." in shown.out
 
-    # A haystack carries it, beside what its checks say.
+    # A haystack contains the result, with the results of its checks.
     files = cli("export", made.run_id, *store, "--out", tmp_path / "audited", "--json").document["files"]
     audits = [json.loads(Path(name).read_bytes())["topic_metadata"]["synthesis"]["audit"] for name in files]
     assert [one["by_checks"]["insight_subtopic"]["accuracy"] for one in audits] == [100.0, 100.0]
@@ -216,7 +216,7 @@ def test_an_audit_goes_out_and_comes_back(cli: Cli, spec: str, made: RunStore, s
     assert {haystack_id_of(json.loads(Path(name).read_bytes())) for name in files} == {one.haystack_id for one in described(made)}
     taken_up = cli("synth", spec, *store, "--out", tmp_path / "audited", "--json")
     assert taken_up.code == 0 and taken_up.document["files"] == files
-    # A sheet of documents alone leaves what was said of insights.
+    # A sheet of documents alone keeps the results about insights.
     more = tmp_path / "documents.csv"
     cli("audit", made.run_id, *store, "--out", more, "--insights", "0", "--documents", "2")
     label(more, lambda row: "no")

@@ -1,4 +1,4 @@
-"""What `explain` finds in a synthesis, as tables."""
+"""The tables of `explain` for a synthesis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_what_is_amiss_in_a_haystack_made_no_untruth_and_elsewhere_nobody_says_s
     assert made.rows == failed.rows == (("document_insight", "d1 s1-i1", "yes", "no", "offline", "0.25"),)
 
 
-def test_a_long_table_says_that_it_is_cut() -> None:
+def test_a_table_that_is_cut_states_it() -> None:
     one = {"document_id": "d1", "words": 1200, "insights": ["i"], "distractors": [], "corrections": None}
     documents = [{**one, "date": "", "refers_to": []}] * (MOST_ROWS + 1)
     [table] = explained_tables({"checks_by_kind": [], "amiss": [], "documents": documents, "haystack": None})

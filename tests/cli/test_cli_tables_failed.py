@@ -1,4 +1,4 @@
-"""Failures for a person: what, where, why, and what they cost, a line each or folded."""
+"""Printed failures: the item, place, reason and cost, one line each or folded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.core
 
 
 def failure(**fields: Any) -> dict[str, Any]:
-    """A topic that gave no haystack."""
+    """A topic without a haystack."""
     return {
         "cell_id": "c" * 32,
         "stage": "documents",
@@ -36,7 +36,7 @@ JUDGED = failure(stage="judge", judge="openai/gpt-4o", insight_id="s1-i2", subto
 
 def test_an_answer_that_fails_twice_is_paid_once() -> None:
     others = [failure(key="", usd_micros=5), failure(key="", usd_micros=5)]
-    # 12,345 once, and 2 x 5 that no answer names.
+    # 12,345 once, and 2 x 5 that belong to no answer.
     twice = [JUDGED, {**JUDGED, "insight_id": "s1-i3"}, *others]
     assert failure_blocks("r1", twice, 80)[0] == "4 failures of r1, 0.012355 dollars"
     assert failure_blocks("r1", [], 80) == ["0 failures of r1"]

@@ -1,4 +1,4 @@
-"""What is to come and what it came to, as tables for a person."""
+"""Planned and real costs, as printed tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_plan_has_a_row_for_each_stage_and_model() -> None:
     assert all(len(cells) == len(table.columns) for cells in table.rows) and table.heads == 2
 
 
-def test_real_stands_beside_planned() -> None:
+def test_real_and_planned_use_are_in_one_table() -> None:
     table = usage_table([row()])
     assert table is not None
     assert table.rows == (
@@ -36,7 +36,7 @@ def test_real_stands_beside_planned() -> None:
     assert len(table.columns) == len(table.rows[0])
 
 
-def test_of_a_synthesis_the_least_and_the_most_stand_beside_real() -> None:
+def test_bounds_of_a_synthesis_are_shown_with_the_real_use() -> None:
     bounds = {"min_calls": 4, "max_calls": 4000, "min_input_tokens": 700, "max_input_tokens": 90_000}
     planned = {**STAGE, **bounds, "min_output_tokens": 20, "max_output_tokens": 8000}
     table = usage_table([row(planned=planned), row(planned=None, stage="")])

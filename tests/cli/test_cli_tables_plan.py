@@ -1,4 +1,4 @@
-"""What is said beside the figures of a plan."""
+"""The text around the figures of a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from summhay_ray.synth.making.documents import REWRITES
 pytestmark = pytest.mark.core
 
 
-def test_the_legend_says_what_the_bounds_assume() -> None:
+def test_the_legend_explains_the_bounds() -> None:
     least, expected, most = BOUNDS_LEGEND
     assert least.startswith("at least: every answer is right at once")
     shares = ((FAILS, "subtopics, insights and queries"), (EDITED, "documents"), (REJECTED, "chapters"))

@@ -37,7 +37,7 @@ def test_a_long_list_is_cut_and_summed_whole() -> None:
     assert len(table.rows) == MOST_ROWS + 1 and table.rows[-1][:3] == ("all 50", "-", "5,000")
 
 
-def test_a_table_that_is_cut_says_so() -> None:
+def test_a_cut_table_names_the_number_of_rows_left_out() -> None:
     failed = [FailedTopic("a ferry", f"h{number}", "c" * 32, "queries", "leak", "why", 0.0) for number in range(MOST_ROWS + 20)]
     row = {"kind": "query_leak", "subject": "s1", "object": "i", "expected": "no", "found": "yes"}
     verified = VerifiedFile("a.json", "h" * 16, ({**row, "sure": True, "score": 1.0, "evidence": "", "text": ""},) * 60)
@@ -50,7 +50,7 @@ def test_a_table_that_is_cut_says_so() -> None:
     assert [table.title for table in whole] == ["Haystacks", "Topics without a haystack: 40"]
 
 
-def test_failures_say_how_many_and_why() -> None:
+def test_failures_show_their_number_and_reasons() -> None:
     failed = [FailedTopic("a ferry", "ferry", "c" * 32, "queries", "leak", "every query gave it away", 0.125)]
     [table] = made_tables([], failed)
     assert table.title.endswith(": 1") and table.rows == (("ferry", "queries", "leak", "every query gave it away", "0.1250"),)

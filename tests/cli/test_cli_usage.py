@@ -1,4 +1,4 @@
-"""Bad usage: one line that says what, where and how to mend it, exit code 2, and nothing is written."""
+"""Bad usage: one line with the place, the fault and the remedy, exit code 2, and nothing is written."""
 
 from __future__ import annotations
 

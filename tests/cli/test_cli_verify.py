@@ -1,4 +1,4 @@
-"""`summhay verify`: what it prints, writes and refuses, and that many files go over Ray."""
+"""`summhay verify`: its output, files and refusals; many files are checked on Ray."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 @pytest.mark.core
 def test_what_is_otherwise_is_counted_and_listed_the_sure_ones_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw = load_sample("news")
-    # An insight that no document can hold, said to be in the first.
+    # An insight that no document contains, although the first one is annotated with it.
     raw["subtopics"][0]["insights"][0]["insight"] = "Zora Quimby of Vexley paid 7,777 dollars on 3 March 1987."
     path = sample(tmp_path, subtopics=raw["subtopics"])
     code, out, err = command(capsys, path)

@@ -1,4 +1,4 @@
-"""One thing given in place of another: one line says what it is and what is wanted, by the command line and by Python."""
+"""One input in place of another: one line names the given and the expected input, on the command line and in Python."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_argument_of_a_wrong_kind(call: Callable[[], object], expected: str) 
 
 def test_completions_are_installed_and_the_command_ends_in_0(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "SHELL": "/bin/bash", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-    # The shell is the one that runs the command.
+    # The shell is the parent of the command.
     line = ["/bin/bash", "-c", f"{SUMMHAY} --install-completion; exit $?"]
     said = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=60)
     assert (said.returncode, said.stderr) == (0, "") and "bash completion installed" in said.stdout
@@ -105,7 +105,7 @@ def test_a_search_that_finds_nothing_is_its_failure_and_no_empty_context(empty_s
     assert {*api.table(run, "contexts", store)["retriever"]} == {"none"}
 
 
-def test_retrievers_beside_answers_from_a_file_are_without_effect(cli: Cli, tmp_path: Path) -> None:
+def test_retrievers_for_answers_from_a_file_are_reported_as_without_effect(cli: Cli, tmp_path: Path) -> None:
     topics = load_sample("news")["subtopics"]
     lines = [json.dumps({"query_id": topic["subtopic_id"], "text": "- Yes [1]."}) for topic in topics]
     (tmp_path / "answers.jsonl").write_text("\n".join(lines), encoding="utf-8")

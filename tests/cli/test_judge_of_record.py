@@ -1,4 +1,4 @@
-"""A run that was judged again: its own judge's figures are the run's, until `--judge` names another."""
+"""A run that was judged again keeps the figures of its own judge, until `--judge` names another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN, FREE = "released", "offline/judge"
 
 @pytest.fixture(scope="module")
 def judged_again(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """(run, store) of a released file, judged again by a judge that comes before `released` in the alphabet."""
+    """(run, store) of a released file, judged again by a judge that precedes `released` in the alphabet."""
     folder = tmp_path_factory.mktemp("judged")
     run = summhay_ray.import_released([write_json(folder / "small.json", released())], str(folder / "store")).run
     assert summhay_ray.rejudge(run, "offline", str(folder / "store"), executor="inline").status == "done"
@@ -42,7 +42,7 @@ def test_score_begins_with_the_runs_own_judge(cli: Cli, judged_again: tuple[str,
     shown = cli("score", run, "--all", "--store", store).out
     assert 0 <= shown.index(f"judged by {OWN}") < shown.index(f"judged by {FREE}")
 
-    # Named as for `rejudge`, it is the only one; the figures are the same.
+    # Named as for `rejudge`, it is the only judge, with the same figures.
     alone = cli("score", run, "--judge", "offline", "--store", store, "--json").document
     assert alone["judge"] == FREE and {one["judge"] for one in alone["systems"]} == {FREE}
     assert joints(alone).items() <= joints(document).items()
@@ -65,7 +65,7 @@ def test_compare_is_by_the_runs_own_judge(cli: Cli, judged_again: tuple[str, Pat
     assert cli("compare", run, "--judge", FREE, "--store", store, "--json").document["judge"] == FREE
     found = summhay_ray.compare_systems(run, store=str(store), judge=FREE)
     assert found.judge == FREE and summhay_ray.compare_systems(run, store=str(store)).judge == OWN
-    # Two judges on one run, as before; and two runs, each by a judge of its own.
+    # Two judges on one run, as before; and two runs, each with its own judge.
     assert cli("compare", run, "--judges", OWN, "offline", "--store", store, "--json").document["judges"] == [OWN, FREE]
     both = cli("compare", run, run, "--judges", OWN, FREE, "--store", store, "--json").document
     assert both["judge"] == f"{OWN} and {FREE}"
@@ -97,7 +97,7 @@ def test_the_report_is_by_the_runs_own_judge(cli: Cli, judged_again: tuple[str, 
         assert results["judge"] == judge
         titles = {section["name"]: section["title"] for section in results["sections"]}
         assert titles["results"].startswith("Results, raw (bias ") and titles["results"].endswith(f"judged by {judge}")
-        # Beside it the other's results, which say whose they are; everything else is by the one judge.
+        # The other judge's results follow under its name; everything else is by the judge of record.
         assert [title[:8] for title in titles.values() if f"judged by {other}" in title] == ["Results,"]
         assert all(titles[name].endswith(f"judged by {judge}") for name in ("release", "forest", "subtopics", "citations"))
     report = summhay_ray.make_report(run, store=str(store), judge=FREE)

@@ -1,4 +1,4 @@
-"""What Python gets: named arguments, figures with their intervals, rows that say whose they are, results a notebook shows."""
+"""Results in Python: named arguments, figures with intervals, rows with names, and results that a notebook shows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_results_carry_their_intervals_and_all_that_json_has(finished: Any) -> N
         assert {name: row[name] for name in plain} == plain
 
 
-def test_scores_and_judgments_say_whose_they_are(finished: Any) -> None:
+def test_scores_and_judgments_name_their_systems(finished: Any) -> None:
     store = str(finished.store)
     summaries = api.table(finished.run, "summaries", store)
     for name in ("scores", "judgments"):

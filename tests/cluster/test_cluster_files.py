@@ -1,4 +1,4 @@
-"""The files of cluster/ but Kubernetes' against what their tools publish: Ray's packaged schema, our own sources."""
+"""The files of cluster/, Kubernetes' apart, agree with Ray's packaged schema and our own sources."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_aws_nodes_have_one_image_a_closed_metadata_service_and_a_disk() -> None
         assert node["MetadataOptions"]["HttpTokens"] == "required" and node["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
         (disk,) = node["BlockDeviceMappings"]
         assert disk["Ebs"]["Encrypted"] and disk["Ebs"]["DeleteOnTermination"] and disk["Ebs"]["VolumeSize"] >= 100
-    # One Python on all nodes: that of Ubuntu 24.04, 3.12, which the locks cover.
+    # All nodes have one Python: 3.12 of Ubuntu 24.04, which the locks cover.
     (image,) = images
     assert image.endswith("ubuntu-24.04/latest/ami-id")
 
@@ -75,7 +75,7 @@ def test_aws_nodes_want_a_token_and_install_what_the_locks_have() -> None:
 
 @pytest.mark.parametrize("which", ["head_start_ray_commands", "worker_start_ray_commands"])
 def test_without_our_variables_the_commands_are_plain(which: str, tmp_path: Path) -> None:
-    """What bash makes of them on AWS, where no SUMMHAY_ variable is set."""
+    """The commands in bash on AWS, where no SUMMHAY_ variable is set."""
     said = []
     for command in aws()[which]:
         script = f'ulimit() {{ :; }}; sudo() {{ echo sudo "$@"; }}; ray() {{ echo ray "$@"; }}; {command}'
@@ -93,7 +93,7 @@ def test_without_our_variables_the_commands_are_plain(which: str, tmp_path: Path
     if which.startswith("head"):
         assert {"--head", "--port=6379", f"--autoscaling-config={tmp_path}/ray_bootstrap_config.yaml"} <= set(started)
     else:
-        # SIGTERM at the end of the machine goes to `ray start --block`, which has more time than Ray's draining takes.
+        # At the machine's end, SIGTERM goes to `ray start --block`, which has more time than Ray's draining takes.
         service, ray_start = started[: started.index("ray")], started[started.index("ray") :]
         assert service[:2] == ["sudo", "systemd-run"] and {"KillMode=mixed", "TimeoutStopSec=60"} <= set(service)
         assert {"--address=10.0.0.1:6379", "--block"} <= set(ray_start)
@@ -168,7 +168,7 @@ def test_the_image_is_pinned_unprivileged_and_made_of_what_exists() -> None:
 
 
 def test_one_ray_everywhere() -> None:
-    """Nodes of one cluster must run one Ray."""
+    """All nodes of a cluster must run the same Ray."""
     locks = [(ROOT / "requirements" / name).read_text(encoding="utf-8") for name in ("image.lock", "core.lock")]
     pins = {pin for text in locks for pin in re.findall(r"^ray(?:\[[a-z,]+\])?==([\d.]+)", text, re.M)}
     (rayjob,) = yaml.safe_load_all((CLUSTER / "kuberay/base/rayjob.yaml").read_text(encoding="utf-8"))

@@ -69,7 +69,7 @@ def load_local() -> Any:
 
 @pytest.fixture(scope="module")
 def api_base() -> Iterator[str]:
-    """A provider: no pool is started for models that are called, which would cost seconds more."""
+    """A provider. Models that are called need no pool, which would take seconds more."""
     with chatting(lambda messages: "- The ferry was cancelled [1].") as base:
         yield base
 
@@ -82,7 +82,7 @@ def nodes() -> Iterator[Any]:
         with local.cluster(1) as started:
             sessions = [process.pid for process in started._started]
             yield started
-    # What was killed is gone a moment later.
+    # A killed process may need a moment to disappear.
     end = time.monotonic() + 20
     while any(local._session(one) for one in sessions) and time.monotonic() < end:
         time.sleep(0.1)
@@ -90,7 +90,7 @@ def nodes() -> Iterator[Any]:
 
 
 class Person:
-    """Somebody with a spec, a module of their own beside it, and a key in the environment."""
+    """A user with a spec, a module in the same folder, and a key in the environment."""
 
     def __init__(self, folder: Path, url: str, api_base: str) -> None:
         self.folder, self.url, self.store = folder, url, folder / "store"
@@ -180,7 +180,7 @@ def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path, ap
 
 
 def assert_no_canary(person: Person) -> None:
-    """In nothing that the job server tells, nor in the packages that it holds."""
+    """The key is in no answer of the job server, and in none of its packages."""
     jobs = person.jobs()
     assert len(jobs) == 2
     told = json.dumps(jobs)
@@ -236,7 +236,7 @@ def test_a_folder_that_a_pool_prepares_is_the_haystack_of_one_process(
     assert not results["inline"].computing and results["ray"].computing["compute_s"] > 0
     made = (tmp_path / "ray.json").read_text(encoding="utf-8")
     assert made == (tmp_path / "inline.json").read_text(encoding="utf-8") and all(fact in made for fact in said)
-    # What the blocks have given is kept as long as the haystack is not made.
+    # The results of the blocks are kept until the haystack is made.
     assert not list(tmp_path.glob("store-*/runs/*/blocks/*"))
 
 
@@ -291,7 +291,7 @@ def test_a_run_is_watched_and_goes_on_elsewhere_when_a_node_is_drained(
                 actors = {one["name"] for one in json.loads(answer.read())["data"]["result"]["result"] if one["state"] == "ALIVE"}
         drained, ended_at = [psutil.Process(pid) for pid in nodes.drain_worker()], time.monotonic()
         assert any("WorkerActor" in process.name() for process in drained)
-        # Ray would end it after 30 s; its workers are gone before, and none comes back.
+        # Ray would end the node after 30 s; its workers end before, and none comes back.
         assert until(lambda: all(map(has_ended, drained)), 25), (drained, time.monotonic() - ended_at)
         out, said = (text.decode() for text in run.communicate(timeout=PATIENCE_S))
         stats = provider.stats()
@@ -358,7 +358,7 @@ def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path, 
     assert job.returncode == 3, out + said
     assert f"run       {workload.run_id}\nstatus    budget" in out and "to go on: summhay submit synth.yaml" in said
 
-    # What the job paid is not asked again, and the whole is what one makes that nothing happened to.
+    # Answers that the job paid for are not requested again, and the result is that of an undisturbed synthesis.
     made = int(out.split("calls    ")[1].split(" made")[0].replace(",", ""))
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -380,7 +380,7 @@ def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path, 
 def test_a_job_that_another_start_would_not_change_ends_stopped(
     nodes: Any, tmp_path: Path, name: str, options: list[str], status: str
 ) -> None:
-    """KubeRay starts a job that FAILED again, and leaves one that was STOPPED."""
+    """KubeRay restarts a job that is FAILED, and leaves one that is STOPPED."""
     model = {"model": "openai/writer", "api_base": "http://127.0.0.1:9/v1", "api_key_env": KEY_ENV}
     price = {"price": {"input_per_mtok": 1000, "output_per_mtok": 1000}}
     fields = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500, "judges": ["offline/judge"]}

@@ -1,4 +1,4 @@
-"""The manifests of cluster/kuberay/ against the published fields, the pod security standard, and our own metrics and commands."""
+"""The manifests of cluster/kuberay/ agree with the published fields, the pod security standard, and our metrics and commands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ API_TOKEN_AT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def schema_of(kind: str) -> dict[str, Any]:
-    """JSON schema of a type's name in the table of fields."""
+    """The JSON schema of a type in the table of fields."""
     if kind.endswith("*"):
         return {"type": "array", "items": schema_of(kind[:-1])}
     if kind == "Always" or "|" in kind:
@@ -174,7 +174,7 @@ def test_only_the_autoscaler_may_use_the_api_of_kubernetes() -> None:
 
 
 def peers(rules: list[dict[str, Any]], key: str) -> dict[int | None, list[dict[str, Any]]]:
-    """Port (None: every port) -> whom a policy's rules let through there."""
+    """Port (None: every port) -> the peers that a policy's rules allow."""
     found: dict[int | None, list[dict[str, Any]]] = {}
     for rule in rules:
         for port in {one["port"] for one in rule.get("ports", [])} or {None}:
@@ -226,11 +226,11 @@ def test_nobody_empties_the_heads_node_and_workers_may_be_spot() -> None:
 def test_nodes_get_time_to_drain_and_their_logs_are_shipped_to_the_end(name: str) -> None:
     pod = templates()[name]["spec"]
     container = pod["containers"][0]
-    # Ray drains a node whose pod is taken away; longer than its workers take, shorter than the pod has.
+    # Ray drains a node whose pod is deleted; the time is longer than its workers take, and shorter than the pod's.
     (drain,) = [one["value"] for one in container["env"] if one["name"] == "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"]
     assert pod["terminationGracePeriodSeconds"] - 5 > float(drain) > DRAIN_S + 2 * LEAVE_S + LOOK_EVERY_S
     assert container["resources"]["requests"] == container["resources"]["limits"]
-    # A sidecar, which Kubernetes ends after the other containers, with the volume into which KubeRay also has the autoscaler log.
+    # A sidecar, which Kubernetes ends after the other containers, with the volume to which KubeRay also lets the autoscaler log.
     (shipper,) = pod["initContainers"]
     (mount,) = shipper["volumeMounts"]
     assert shipper["restartPolicy"] == "Always" and mount["readOnly"] and mount["name"] == "ray-logs"

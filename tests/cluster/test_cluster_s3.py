@@ -50,7 +50,7 @@ def document(*words: str | Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster whose processes have the credentials of a bucket in their environment, and what a local run holds."""
+    """A cluster whose processes have a bucket's credentials in their environment, and the tables of a local run."""
 
     url: str
     bucket: Bucket
@@ -68,7 +68,7 @@ class Cluster:
     def package(self, job: str) -> dict[str, str]:
         """The text files of a job's package, as a node unpacked it."""
         name = self.jobs()[job]["runtime_env"]["working_dir"].removeprefix("gcs://").removesuffix(".zip")
-        # The session lies there under its own name, and as the latest one.
+        # The session has a folder under its own name, and one as the latest session.
         folder, *_ = Path("/tmp").glob(f"sr-*/session_*/runtime_resources/working_dir_files/{name}")
         return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
 
@@ -98,7 +98,7 @@ def test_the_quickstart_is_sent_done_sent_again_and_read_from_outside(cluster: C
     status = document("summhay", "status", cluster.run, "--store", store)
     assert (status["status"], status["tables"]) == ("done", cluster.tables)
 
-    # The same run, one of its haystacks a file of this machine's, which goes by way of the store.
+    # The same run with one haystack as a file of this machine, which goes through the store.
     (tmp_path / "news.json").write_text(json.dumps(load_sample("news"), indent=2), encoding="utf-8")
     haystacks = json.dumps([str(tmp_path / "news.json"), "sample/conversation"])
     again = command(*submit, "--set", f"haystacks={haystacks}")
@@ -116,7 +116,7 @@ def test_the_quickstart_is_sent_done_sent_again_and_read_from_outside(cluster: C
 
 
 def test_ray_job_submit_by_hand(cluster: Cluster) -> None:
-    """As cluster/README.md has it. Ray quotes the command for the shell that it goes through: the `&` stays."""
+    """The command of cluster/README.md. Ray quotes the command for its shell, so that the `&` stays."""
     store = cluster.bucket.uri("by-hand") + "&region=us-east-1"
     small = ["--set", "retrievers=[bm25]", "--set", "summarizers=[offline/lead]"]
     line = ["ray", "job", "submit", "--address", cluster.url, "--submission-id", "by-hand", "--working-dir", "."]

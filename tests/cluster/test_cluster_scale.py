@@ -1,4 +1,4 @@
-"""Ray's autoscaler adds nodes of aws.yaml's types to the local cluster where actors need them: CPUs, and GPUs from none."""
+"""Ray's autoscaler adds nodes of aws.yaml's types to the local cluster when actors need CPUs, or GPUs that no node has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiny_models import sentence_model, writer
 pytestmark = pytest.mark.ray
 
 LOCAL = Path(__file__).resolve().parents[2] / "cluster" / "local.py"
-# Four whole CPUs: the head has two, so has a spot worker.
+# Four whole CPUs: the head has two, and so has a spot worker.
 DRIVER = """
 import sys
 import ray
@@ -77,10 +77,10 @@ def test_models_get_their_gpus_from_nodes_that_were_not_there_and_nothing_else_w
         out, told = done.communicate()
     assert done.returncode == 0, told
     found = json.loads(out)
-    # The head has no GPU. A node that has nothing to do is given back before the run ends.
+    # The head has no GPU. An idle node is released before the run ends.
     assert most >= 2
     assert found["computing"]["actors"] >= 1 and found["computing"]["texts"] == 72 and "warnings" not in found["computing"]
-    # The small models read alike on any node: the tables are those of one process.
+    # The small models give the same results on any node: the tables are those of one process.
     alone = {**fields, "resources": {}}
     one = summhay("run", write_spec(tmp_path, alone), "--store", tmp_path / "alone", "--executor", "inline")
     tables = [summhay("status", found["run"], "--store", tmp_path / store)["tables"] for store in ("store", "alone")]

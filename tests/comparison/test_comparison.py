@@ -26,7 +26,7 @@ B = [0.41, 0.60, 0.66, 0.56, 0.50, 0.49, 0.60, 0.71]
 
 
 def scores(run: str = "r1", **systems: list[float | None]) -> RunScores:
-    """A figure `f1` of eight documents with a query each, and a `rating` of the first two."""
+    """A figure `f1` of eight documents with one query each, and a `rating` of the first two."""
     rows = [
         {"system": name, "cluster": f"d{n}", "query": "q", "f1": value, "rating": 3.0 + n if n < 2 else None}
         for name, values in systems.items()
@@ -48,10 +48,10 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
     assert f1.paired.difference == pytest.approx(sum(apart) / 8)
     p = scipy.stats.ttest_rel(A, B).pvalue
     assert (f1.paired.p, f1.paired.p_adjusted) == (pytest.approx(p), pytest.approx(p))
-    # Equal ratings are no evidence, and no interval.
+    # Equal ratings are no evidence, and have no interval.
     assert (rating.paired.n_queries, rating.paired.difference, rating.paired.low) == (2, 0, None)
     assert f1.verdict.endswith(f"higher by {100 * sum(apart) / 8:.1f} points (p {p:.4f})")
-    # Six documents or more say something of others.
+    # Six or more documents allow a conclusion about others.
     assert comparison.about == {"f1": "other documents than these 8", "rating": "further queries of these 2 documents"}
     assert compare_runs([scores(a=A, b=B)], over="queries").about["f1"] == "further queries of these 8 documents"
     decision, *shown = screen_sections(comparison, everything=True)
@@ -94,14 +94,14 @@ def test_the_report_begins_with_the_decision_and_has_a_forest_for_each_figure() 
     assert comparison is not None
     sections = {section.slug: section for section in comparison_sections(comparison)}
     assert [*sections] == ["decision", "board", "ranking", "forest", "pairs", "forest_rating"]
-    # Both ways.
+    # In both orders.
     every = sections["pairs"].table
     assert every is not None
     apart = {(row["system"], row["compared with"]): row for row in every.to_dicts()}
     [one, other] = [apart[names] for names in (("a", "b"), ("b", "a"))]
     assert (other["difference"], other["difference_low"], other["d"]) == (-one["difference"], -one["difference_high"], -one["d"])
     assert (one["win/tie/loss"], other["win/tie/loss"]) == ("7/0/1", "1/0/7") and one["verdict"] == other["verdict"]
-    # The forest shows the pairs with the first.
+    # The forest plot shows the pairs with the first system.
     forest = sections["forest"].table
     assert forest is not None
     assert [row["from a_low"] for row in forest.to_dicts()] == [apart[name, "a"]["difference_low"] for name in ("b", "c")]
@@ -130,15 +130,15 @@ def test_the_hardest_answers_missing_are_no_better_rank() -> None:
     others = {"a": a, "b": [value - 0.001 for value in a], "silent": silent}
     comparison = compare_runs([scores(**others, few=few)])
     found = {row["name"]: SimpleNamespace(**row) for row in comparison.standings["f1"].to_dicts()}
-    # 2 of 24 are 8.3 %: ranked on the other 22, where it is as good as `a`. 9 of 24 are 37.5 %: not ranked.
+    # 2 of 24 are 8.3 %: ranked on the other 22, where it equals `a`. 9 of 24 are 37.5 %: not ranked.
     assert {name: one.rank for name, one in found.items()} == {"a": 1, "silent": 1, "b": 3, "few": None}
     assert found["silent"].mean > found["a"].mean > found["silent"].floor == pytest.approx(sum(filter(None, silent)) / 24)
     assert [(one.n, one.n_expected) for one in found.values()] == [(24, 24), (22, 24), (24, 24), (15, 24)]
-    # Nothing of the others changes without the incomplete one.
+    # Without the incomplete system, the other results stay the same.
     without = compare_runs([scores(**others)])
     assert comparison.standings["f1"].filter(pl.col("name") != "few").equals(without.standings["f1"])
     assert comparison.decision.use == without.decision.use
-    # The terminal shows how many of how many, and the floor.
+    # The terminal shows the number of the expected number, and the floor.
     order = next(section for section in screen_sections(comparison) if section.name == "board")
     table = section_table(order)
     assert table is not None
@@ -196,7 +196,7 @@ def test_retrievers_are_compared_by_what_the_retrieval_table_has(tmp_path: Path)
         ({"system": ["a", "a"], "query": ["q", "q"], "f1": [0.5, 0.6]}, "two rows of one system, query"),
     ],
 )
-def test_a_benchmark_that_gives_something_else_is_told_so(
+def test_a_benchmark_with_wrong_scores_gets_a_clear_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frame: dict[str, list[object]], problem: str
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")

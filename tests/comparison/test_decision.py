@@ -1,4 +1,4 @@
-"""Which system to use: what follows from the pairs, the costs, and what is missing."""
+"""The choice of a system, from the pairs, the costs, and missing answers."""
 
 from __future__ import annotations
 
@@ -49,14 +49,16 @@ def test_the_cheapest_of_those_that_may_be_the_best_is_used_where_costs_are_know
     assert (
         f"The best by score is best (f1 {100 * sum(BEST) / 12:.1f} %, $0.02 a query); it is not shown to be better." in found.text
     )
-    # One unknown cost of the two: no one can say which is cheaper.
+    # One of the two costs is unknown, so nobody knows which is cheaper.
     assert decided({"best": BEST, "close": CLOSE, "worse": WORSE}, {"best": 0.02}).use == "best"
 
 
 def test_a_system_that_sees_the_gold_is_no_choice() -> None:
     found = decided({"best": BEST, "close": CLOSE, "worse": WORSE}, ceilings=["best"])
     assert found.use == "close" and found.text.endswith("Not considered: 1 system that sees the gold documents.")
-    # Without any other, they are all that is compared.
+    alone = decided({"best": BEST, "gold": BEST}, ceilings=["gold"])
+    assert alone.reasons == ["only best could be compared: there is no other"]
+    # Without any other system, these are compared.
     assert decided({"best": BEST, "worse": WORSE}, ceilings=["best", "worse"]).use == "best"
 
 
@@ -66,7 +68,11 @@ def test_a_system_that_sees_the_gold_is_no_choice() -> None:
         ({"best": BEST[:4], "worse": WORSE[:4]}, "4 queries are too few to name a system", 2),
         ({"best": BEST, "close": CLOSE}, "neither of the 2 systems is shown to be better than the other", None),
         ({"best": BEST, "close": BEST}, "neither of the 2 systems is shown to be better than the other", 0),
-        ({"best": BEST, "few": [*WORSE[:10], None, None]}, "only best could be compared: the others lack more than a tenth", 0),
+        (
+            {"best": BEST, "few": [*WORSE[:10], None, None]},
+            "only best could be compared: the others lack more than a tenth of their answers",
+            0,
+        ),
         (
             {"few": [*BEST[:10], None, None], "one": [None, None, *BEST[2:]]},
             "every system lacks more than a tenth of its answers",
@@ -84,6 +90,13 @@ def test_no_system_is_named_where_nothing_is_shown(
         assert found.more_queries and f"About {found.more_queries:,} more queries may bring one." in found.text
     else:
         assert found.more_queries == (more or None)
+
+
+def test_more_queries_are_no_help_where_pairs_are_not_compared() -> None:
+    rows = [(name, f"q{n:02}", one) for name, scores in (("a", BEST), ("b", CLOSE), ("c", CLOSE)) for n, one in enumerate(scores)]
+    scores = pl.DataFrame(rows, schema=["system", "query", "f1"], orient="row")
+    found = compare_runs([RunScores("r", ByQuery(scores, {"f1": "%"}))], ("a", "*")).decision
+    assert found.reasons == ["only 2 of 3 pairs of these systems are compared"] and found.more_queries is None
 
 
 def test_a_reason_from_outside_stops_a_decision() -> None:

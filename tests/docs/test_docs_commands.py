@@ -1,7 +1,7 @@
-"""The commands and programs of the pages of docs/ run, and their quotations and links are right.
+"""The commands and programs on the pages of docs/ run, and their quotations and links are right.
 
-The blocks of ```sh and of ```python { .run } are run, page by page, where the reader is: in an empty folder where the page
-says so, otherwise in a copy of `examples/`. `make soak` also runs ```sh { .soak }, which takes long.
+Blocks of ```sh and of ```python { .run } are run page by page: in an empty folder if the page says so, otherwise in a copy of
+`examples/`. `make soak` also runs ```sh { .soak }, which takes long.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def pages_with(*infos: str) -> list[Path]:
 
 
 def split_block(text: str) -> tuple[list[list[str]], str]:
-    """The arguments of the block's first commands, as far as each is `summhay` and needs no shell; and the rest of the block."""
+    """Return the arguments of the leading commands that are `summhay` without shell syntax, and the rest of the block."""
     commands, lines = [], text.splitlines(keepends=True)
     for place, line in enumerate(lines):
         if bare := re.sub(r"(^|\s)#.*", "", line).strip():
@@ -62,10 +62,10 @@ def split_block(text: str) -> tuple[list[list[str]], str]:
 
 
 def run_blocks(page: Path, infos: Sequence[str]) -> None:
-    """Run the page's blocks one after the other, in this folder, as somebody does who reads it from the top.
+    """Run the page's blocks in this folder, from top to bottom.
 
-    A block `yaml title="FILE"` is saved first. A command that needs no shell runs in this process, by the door that the command
-    has: a start costs a second.
+    A block `yaml title="FILE"` is saved first. A command without shell syntax runs in this process, because a process start costs
+    a second.
     """
     runs: list[str] = []
     for block in blocks_of(page):
@@ -87,7 +87,7 @@ def run_blocks(page: Path, infos: Sequence[str]) -> None:
 
 
 def with_ids(text: str, runs: Sequence[str]) -> str:
-    """RUN is the run that was printed last, RUN_A the first one, RUN_B the second one that differs from it."""
+    """Replace RUN by the last printed run, RUN_A by the first one, and RUN_B by the second distinct one."""
     names = dict(zip(("RUN_A", "RUN_B"), dict.fromkeys(runs), strict=False))
     names |= {"RUN": runs[-1]} if runs else {}
     return re.sub(r"\bRUN(?:_[AB])?\b", lambda match: names.get(match[0], match[0]), text)
@@ -110,7 +110,7 @@ def shell_prints(text: str, runs: Sequence[str], name: str) -> str:
 
 @contextlib.contextmanager
 def in_examples(folder: Path) -> Iterator[None]:
-    """A shell in a copy of `examples`, with `jobs` next to it and a store of its own; all of them are in `folder`."""
+    """A shell in a copy of `examples`, with `jobs` next to it and a separate store; all of them are in `folder`."""
     for name in ("examples", "jobs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     with in_folder(folder / "examples", folder / "store"):
@@ -119,7 +119,7 @@ def in_examples(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def where_the_reader_is(page: Path, folder: Path) -> Iterator[None]:
-    """The folder that the page names, with what its first block copies there: examples, or files of the released data."""
+    """Return the folder that the page names, with the files that its first block copies there: examples, or the released data."""
     text = page.read_text(encoding="utf-8")
     if "an empty folder" not in text:
         with in_examples(folder):
@@ -137,7 +137,7 @@ def where_the_reader_is(page: Path, folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_folder(folder: Path, store: Path) -> Iterator[None]:
-    """A shell in `folder`. Modules that were imported from there are forgotten afterwards."""
+    """A shell in `folder`. Modules imported from there are unloaded afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
@@ -150,14 +150,14 @@ def in_folder(folder: Path, store: Path) -> Iterator[None]:
 
 
 def summhay(words: Sequence[str]) -> None:
-    """A command in this process; its code is 0."""
+    """Run a command in this process, and expect exit code 0."""
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 0, f"summhay {shlex.join(words)}: exits with {stop.value.code}"
 
 
 def said_by(work: Callable[..., None], *given: Any) -> str:
-    """What it prints."""
+    """Return the output of a command."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         work(*given)
     return out.getvalue()
@@ -178,7 +178,7 @@ def test_all_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.core
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_quotes_what_stands_there(page: Path) -> None:
+def test_a_page_quotes_its_files_exactly(page: Path) -> None:
     named = [name for name in SHOWN if name in page.read_text(encoding="utf-8")]
     for info, end in (("python", ".py"), ("yaml", ".yaml")):
         quoted = "".join((ROOT / name).read_text(encoding="utf-8") for name in named if name.endswith(end))
@@ -200,7 +200,7 @@ def test_an_example_is_read_in_one_sitting() -> None:
 
 
 @pytest.mark.core
-def test_the_judge_that_a_page_lists_runs_as_it_stands(tmp_path: Path) -> None:
+def test_the_judge_listed_on_a_page_runs(tmp_path: Path) -> None:
     [listing] = [block.text for block in blocks_of(ROOT / "docs" / "how-to" / "judges.md") if block.info == "python"]
     (tmp_path / "listed_judge.py").write_text(listing, encoding="utf-8")
     fields = "haystacks='[sample/news]'", "retrievers='[oracle]'", "judges='[\"listed_judge:WordJudge\"]'", "executor=inline"

@@ -1,4 +1,4 @@
-"""The reference is that of the code, and no page names a command, an option, a file or a name that is not there."""
+"""The generated reference agrees with the code, and no page names a missing command, option, file or name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from test_docs_commands import PAGES, ROOT, blocks_of, in_examples, said_by, sum
 
 OWN = [*ROOT.glob("*.md"), ROOT / "llms.txt", *(ROOT / "summhay_ray").rglob("*.md"), ROOT / "cluster/README.md"]
 TEXTS = sorted({*PAGES, *OWN} - {ROOT / "CHANGELOG.md"})
-"""What people and programs read about the project; the change log also names what is gone."""
+"""Pages for people and programs. The change log is left out, because it also names deleted things."""
 CODE = (
     "summhay_ray",
     "examples",
@@ -32,14 +32,14 @@ CODE = (
 )
 ELSEWHERE = frozenset(["data_files", "group_subtasks", "json_object", "load_dataset"])
 """Names of other programs."""
-COMPOSED = frozenset(["NeedleReader", "tokens_quality", "vital_strict", "weighted_strict"])
-"""Names that the code makes of parts, and the class that a page invents."""
+COMPOSED = frozenset(["tokens_quality", "vital_strict", "weighted_strict"])
+"""Names that the code composes of parts."""
 
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ["commands", "spec-fields", "tables", "json", "python", "benchmark-door", "environment"])
 def test_a_page_of_the_reference_is_that_of_the_code(name: str) -> None:
-    """Where this fails: `make schemas`."""
+    """If this fails, run `make schemas`."""
     assert (ROOT / "docs/reference" / f"{name}.md").read_text(encoding="utf-8") == _generated()[f"{name}.md"]
 
 
@@ -53,7 +53,8 @@ def test_the_reference_has_every_variable_that_the_package_reads() -> None:
 
 
 def test_the_reference_has_every_field_of_the_json_that_commands_print(tmp_path: Path) -> None:
-    """`retrieve` and `judge-bench` take long, and `simulate` and `submit` a server; their fields are in the same parts."""
+    """Commands that are slow (`retrieve`, `judge-bench`) or need a server (`simulate`, `submit`) are left out; the same parts
+    describe their fields."""
     small = "--set haystacks='[sample/news]' --set retrievers='[bm25]'"
     undescribed: dict[str, list[str]] = {}
 
@@ -118,7 +119,7 @@ def _sources(folder: str) -> Iterator[str]:
 
 @functools.cache
 def _known_names() -> frozenset[str]:
-    """Every identifier in the code, and in what other programs give."""
+    """Every identifier in the code, and the names that belong to other programs."""
     return (
         frozenset(name for folder in CODE for text in _sources(folder) for name in re.findall(r"\w+", text))
         | ELSEWHERE
@@ -127,7 +128,7 @@ def _known_names() -> frozenset[str]:
 
 
 def _names_of(span: str) -> list[str]:
-    """Identifiers of code in it: with an underscore, or in camel case; those all in capitals stand for a name."""
+    """Identifiers of code in the text: with an underscore, or in camel case. Names all in capitals are placeholders."""
     found = re.findall(r"(?<![\w./-])(?:ray_summhay_)?([A-Za-z_]\w*+)(?![/-])", span)
     return [
         name for name in found if re.search(r"[a-z]_|_[a-z]|[a-z][A-Z][a-z]", name) and not re.search(r"[A-Z]{2}|My|my_", name)
@@ -135,7 +136,7 @@ def _names_of(span: str) -> list[str]:
 
 
 def _members_of(span: str) -> list[str]:
-    """`Class.member` in it, of a class of the package that has no such member, nor a base in the package."""
+    """`Class.member` in the text, if neither the package's class nor its bases have this member."""
     found = re.findall(r"(?<![\w./-])([A-Z]\w+)\.([a-z_]\w*)", span)
     return [f"{name}.{member}" for name, member in found if name in _members() and member not in _members()[name]]
 
@@ -161,7 +162,7 @@ def _members() -> dict[str, frozenset[str]]:
 
 
 def _files_of(span: str) -> list[str]:
-    """Files and folders of the repository that it names: modules, and paths that begin with one of its folders."""
+    """Files and folders of the repository in the text: modules, and paths that begin with one of its folders."""
     tops = "summhay_ray|docs|examples|jobs|cluster|schemas|tools|tests"
     found = re.findall(rf"(?<![\w/.:])(?:(?:{tops})/)?[\w./-]*\.py\b|(?<![\w/.:])(?:{tops})/[\w./-]*", span)
     return [name for name in found if name != ".py" and not re.search(r"[A-Z]{3}|my_|\.\.\.", name)]
@@ -175,7 +176,7 @@ def _exists(name: str, page: Path) -> bool:
 
 
 def _undefined(text: str) -> Iterator[tuple[str, str]]:
-    """(file, name) for each name in brackets behind a file, as in `errors.py` (`UserError`), that the file does not define."""
+    """(file, name) for each name in brackets after a file, such as `errors.py` (`UserError`), that the file does not define."""
     for file, names in re.findall(r"`([\w/]+\.py)` \(`([\w.]+)`\)", text):
         place = ROOT / "summhay_ray" / file
         code = place.read_text(encoding="utf-8") if place.exists() else ""
@@ -207,7 +208,7 @@ def _options() -> dict[str, frozenset[str]]:
 
 
 def _wrong_command(line: str) -> list[str]:
-    """What is wrong with the commands in a line of code: a command or an option that does not exist."""
+    """Return the missing command or option in a line of code, if any."""
     wrong = []
     for words in re.findall(r"(?<![\w/.-])summhay ([a-z][a-z-]*(?: [^|;&#]*)?)", line):
         command, *rest = words.split()
@@ -224,7 +225,7 @@ def _wrong_command(line: str) -> list[str]:
 
 @functools.cache
 def _scripts_options() -> frozenset[str]:
-    """Options of scripts, and of other programs as the repository calls them."""
+    """Options of scripts, and options of other programs that the repository calls."""
     texts = (text for folder in ("cluster", "jobs", "tools", "Makefile") for text in _sources(folder))
     return frozenset(re.findall(r"--[a-z][a-z-]+", "\n".join(texts)))
 
@@ -245,7 +246,7 @@ def test_the_models_of_the_examples_are_on_one_page_have_a_price_and_no_near_end
 
 
 def _price_map() -> dict[str, dict[str, str]]:
-    """litellm's price map of the installed version, which is read as a file: importing litellm takes seconds."""
+    """litellm's price map of the installed version. It is read as a file, because importing litellm takes seconds."""
     [folder] = importlib.util.find_spec("litellm").submodule_search_locations
     found: dict[str, dict[str, str]] = json.loads((Path(folder) / "model_prices_and_context_window_backup.json").read_text())
     return found

@@ -1,4 +1,4 @@
-"""The README's commands and program run, its printed table is what is printed, the notebook runs, and the pages build a site."""
+"""The README's commands, program and table are right, the notebook runs, and the pages build a site."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_readmes_commands_and_its_program_run(tmp_path: Path) -> None:
         run_blocks(README, ("sh", "python"))
 
 
-def test_the_readme_prints_what_is_printed(tmp_path: Path) -> None:
+def test_the_readme_shows_the_real_output(tmp_path: Path) -> None:
     command = ["run", str(ROOT / "jobs" / "quickstart.yaml"), "--executor", "inline", "--store", str(tmp_path)]
     shown = next(block.text for block in blocks_of(README) if block.text.startswith("Leaderboard"))
     assert shown in said_by(summhay, command)

@@ -1,4 +1,4 @@
-"""A folder that cannot be loaded, or is a model of a wrong kind, is found before anything is loaded or paid."""
+"""A folder that cannot be loaded, or has a model of the wrong kind, is found before anything is loaded or paid."""
 
 from __future__ import annotations
 

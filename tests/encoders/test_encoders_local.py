@@ -1,4 +1,4 @@
-"""Models in this process, held against their own libraries: small ones, made here."""
+"""Models in this process, compared with their own libraries, on small models that are made here."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_text_is_cut_where_the_entry_says_and_rounded_as_it_says(embedder: Pat
 
 
 def test_longe_stretches_positions_and_pools_as_the_release(folder: Path) -> None:
-    """Each document beside the query, as the release encodes them: a pair at a time, by transformers itself."""
+    """Each document with the query, encoded as in the release: one pair at a time, by transformers itself."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -102,7 +102,7 @@ def test_a_reranker_gives_what_predict_gives(folder: Path) -> None:
     assert [one.score for one in ranking[:8]] == pytest.approx(
         sorted((float(theirs[n - 1]) for n in first), reverse=True), abs=1e-5
     )
-    # The others stand behind them, in the order that they had.
+    # The others follow in their former order.
     assert [one.number for one in ranking[8:]] == [
         one.number for one in retrieve.rankings(retrieve.make("random", 3), corpus)[0][8:]
     ]
@@ -119,7 +119,7 @@ def test_chunks_are_combined_as_the_entry_says(embedder: Path, combine: str, sim
     model = load_encoder(Encoding(str(embedder)), "cpu")
     asked = model.encode(["query ripe plums"]).values[0].astype(float)
     for number, document in enumerate(documents, start=1):
-        pieces = Chunks(2, 1).of(document)
+        pieces = Chunks(2, 1).split(document)
         held = np.stack([model.encode([f"passage {piece}"]).values[0] for piece, _ in pieces]).astype(float)
         weights = np.array([n if combine == "weighted" else 1 for _, n in pieces], dtype=float)
         each = held if combine == "max" else [(held * weights[:, None]).sum(0) / weights.sum()]
@@ -130,10 +130,10 @@ def test_chunks_are_combined_as_the_entry_says(embedder: Path, combine: str, sim
 
 def test_pieces_overlap_and_lose_no_letter() -> None:
     text = "one two three four five 🍐🍎 six"
-    pieces = [piece for piece, _ in Chunks(4, 2).of(text)]
+    pieces = [piece for piece, _ in Chunks(4, 2).split(text)]
     assert len(pieces) > 3 and pieces[0].startswith("one two") and pieces[-1].endswith("six")
-    assert "".join(piece for piece, _ in Chunks(3).of(text)) == text
-    assert Chunks(3).of("") == [("", 1)]
+    assert "".join(piece for piece, _ in Chunks(3).split(text)) == text
+    assert Chunks(3).split("") == [("", 1)]
 
 
 @pytest.mark.parametrize("name", ["no-such/model-at-all", "sentence-transformers/all-mpnet-base-v3"])

@@ -1,4 +1,4 @@
-"""Small models with random weights, made for a test: a real architecture, tokenizer and folder, and no download."""
+"""Small models with random weights for tests: a real architecture, tokenizer and folder, without a download."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def config(positions: int, labels: int = 2) -> object:
 
 
 def bert(folder: Path, positions: int = 512) -> Path:
-    """An encoder without a pooling of its own."""
+    """An encoder without its own pooling."""
     import torch
     from transformers import BertModel
 
@@ -59,7 +59,7 @@ def cross_encoder(folder: Path) -> Path:
 
 
 def entailer(folder: Path, labels: tuple[str, ...] = ("ENTAILMENT", "NEUTRAL", "CONTRADICTION")) -> Path:
-    """A model for natural language inference, whose weights are large enough that its answers differ."""
+    """A model for natural language inference with weights large enough to give different answers."""
     import torch
     from transformers import BertForSequenceClassification
 
@@ -72,7 +72,7 @@ def entailer(folder: Path, labels: tuple[str, ...] = ("ENTAILMENT", "NEUTRAL", "
 
 
 def writer(folder: Path) -> Path:
-    """A model that writes words of no sense."""
+    """A model that writes random words."""
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 

@@ -1,4 +1,4 @@
-"""What several files of these tests begin with."""
+"""Fixtures that several files of these tests share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from paid_runs import Office, office
 
 @pytest.fixture(scope="session")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    """A provider that takes its time, and the tables of a run that nothing happened to: each run takes Ray half a minute."""
+    """A slow provider, and the tables of an undisturbed run. Ray takes half a minute for each run."""
     with office(tmp_path_factory.mktemp("office"), "--latency", "0.5") as found:
         yield found

@@ -1,4 +1,4 @@
-"""Small runs in this process, by the public door: what is answered, committed and paid is what a cluster would have."""
+"""Small runs in this process, by the public functions, with the answers, commits and payments of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLE: dict[str, Any] = {
     "retrievers": ["bm25"],
     "token_budget": 1500,
     "summarizers": ["offline/lead"],
-    # One call an insight, as of most judges.
+    # One call per insight, like most judges.
     "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
 }
 N_QUERIES, N_INSIGHTS = 4, 22
@@ -22,12 +22,12 @@ N_QUERIES, N_INSIGHTS = 4, 22
 
 
 def loaded(**fields: Any) -> Workload[Any]:
-    """The workload of a small spec over the news sample, some fields replaced."""
+    """The workload of a small spec over the news sample, with some fields replaced."""
     return api.load({**SAMPLE, **fields})
 
 
 def answered(store: Path | str, budget: float | None = None, **fields: Any) -> tuple[RunResult, RunStore]:
-    """The run of that spec, answered in this process: its result, and the run in the store."""
+    """The run of this spec, answered in this process: its result, and the run in the store."""
     result = api.run({**SAMPLE, **fields}, str(store), budget=budget, executor="inline")
     return result, Store(str(store)).run(result.run)
 

@@ -1,4 +1,4 @@
-"""What answers in the place of Ray's client of a job server: `from job_server import server` gives the fixture."""
+"""A stand-in for Ray's client of a job server. `from job_server import server` imports the fixture."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ submit = importlib.import_module("summhay_ray.engine.submit")
 
 
 def details(job: str, status: str = "RUNNING", **fields: Any) -> JobDetails:
-    """A job as the server tells of it."""
+    """A job in the form that the server reports."""
     return JobDetails(type="SUBMISSION", submission_id=job, status=JobStatus(status), entrypoint="true", **fields)
 
 
 @dataclass
 class Server:
-    """Keeps what it is sent; a job that was sent is running."""
+    """Keeps the requests; a submitted job is running."""
 
     jobs: list[JobDetails] = field(default_factory=list)
     sent: list[dict[str, Any]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Small runs that are paid for at a simulated provider, each in a process of its own, on any store."""
+"""Small paid runs with a simulated provider, each in a separate process, on any store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 
 
 def fields_of(base: str, **changes: Any) -> dict[str, Any]:
-    """A spec of 96 calls, four at once; every call is another one."""
+    """A spec of 96 calls, four at once; all calls differ."""
     known = {"api_base": base, "api_key_env": KEY_ENV, "price": PRICE}
     models = ["openai/judge-a", "openai/judge-b"]
     small = {
@@ -47,7 +47,7 @@ def fields_of(base: str, **changes: Any) -> dict[str, Any]:
 
 @dataclass
 class Office:
-    """A provider, a spec of its models, and the tables of a run that nothing happened to."""
+    """A provider, a spec of its models, and the tables of an undisturbed run."""
 
     provider: Simulated
     folder: Path
@@ -57,18 +57,18 @@ class Office:
     """What that run cost."""
 
     def spec(self, **changes: Any) -> Path:
-        """The spec in a file of its own."""
+        """The spec in a separate file."""
         self.folder.mkdir(exist_ok=True)
         path = self.folder / f"spec-{len(list(self.folder.iterdir()))}"
         path.mkdir()
         return write_spec(path, fields_of(self.provider.base, **changes))
 
     def served(self) -> int:
-        """Calls that the provider was asked since its last reset."""
+        """Calls to the provider since its last reset."""
         return int(self.provider.stats()["served"])
 
     def wait(self, process: subprocess.Popen[bytes], served: int) -> None:
-        """Wait until the provider has served so many."""
+        """Wait until the provider has served this many calls."""
         end = time.monotonic() + PATIENCE_S
         while self.served() < served:
             assert process.poll() is None, said(process)
@@ -77,7 +77,7 @@ class Office:
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
-        """The provider answers nobody while the block runs, however long that takes: a run cannot end meanwhile."""
+        """The provider answers nobody while the block runs, however long it takes, so that no run can end meanwhile."""
         assert self.provider.pid is not None
         os.kill(self.provider.pid, signal.SIGSTOP)
         try:
@@ -86,12 +86,12 @@ class Office:
             os.kill(self.provider.pid, signal.SIGCONT)
 
     def tables_of(self, document: Mapping[str, Any], store: str | Path) -> Mapping[str, Any]:
-        """What `status` says of the run's tables."""
+        """The run's tables, as `status` reports them."""
         found: Mapping[str, Any] = summhay("status", document["run"], "--store", store)["tables"]
         return found
 
     def again(self, spec: Path, store: str | Path, executor: str = "inline") -> dict[str, Any]:
-        """Run it to its end, or once more: it must be done."""
+        """Run it to its end, or once more; it must end as done."""
         document = summhay("run", spec, "--store", store, "--executor", executor)
         assert document["status"] == "done" and document["cells"]["failed"] == 0
         return document
@@ -122,7 +122,7 @@ def said(process: subprocess.Popen[bytes]) -> tuple[int, list[str]]:
 
 
 def refused(spec: Path, store: str | Path, *more: str) -> tuple[int, str, float]:
-    """(exit code, all of stderr, seconds) of a run of this process that does not begin, or fails."""
+    """(exit code, all of stderr, seconds) of a run in this process that does not begin, or fails."""
     began, told = time.monotonic(), io.StringIO()
     with contextlib.redirect_stderr(told), pytest.raises(SystemExit) as stop:
         cli.main(["run", str(spec), "--store", str(store), *more, "--json"])
@@ -130,12 +130,12 @@ def refused(spec: Path, store: str | Path, *more: str) -> tuple[int, str, float]
 
 
 def logged(store: str | Path) -> Counter[str]:
-    """Key -> how many answers to it the log holds."""
+    """Key -> the number of its answers in the log."""
     return Counter(record["key"] for record in log_records(store))
 
 
 def wait_for_session(process: subprocess.Popen[bytes], store: str | Path, number: int) -> None:
-    """Wait until a driver of this number has begun in a store."""
+    """Wait until a driver with this number has begun in a store."""
     files, end = open_files(str(store)), time.monotonic() + PATIENCE_S
     while not files.exists(f"drivers/{number:08d}.json"):
         assert process.poll() is None, said(process)

@@ -1,4 +1,4 @@
-"""Real runs of the `summhay` command, to be watched and killed."""
+"""Real runs of the `summhay` command, to watch and to kill."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def write_spec(folder: Path, fields: Mapping[str, Any]) -> Path:
 
 
 def at_most(document: dict[str, Any]) -> float:
-    """The most dollars that a run has cost, in a document of `run` or `status`: with what calls in doubt may have."""
+    """The most dollars that a run has cost, from a document of `run` or `status`: spent and uncertain."""
     usd = document["usd"]
     return float(usd["spent"] + usd["reserved"] + usd["uncertain"])
 
 
 def summhay(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
-    """The JSON document of a command that must end with `code`: of this process, where it needs no Ray."""
+    """The JSON document of a command that must end with `code`; it runs in this process if it does not need Ray."""
     words = [*map(str, arguments), "--json"]
     if "ray" in words:
         done = subprocess.run([str(SUMMHAY), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -56,20 +56,20 @@ def summhay(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
 
 
 def start(spec: Path, store: Path | str, *more: str, into: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-    """A run in the background. `into`: the file that takes what it says, where nobody reads its pipes before it ends."""
+    """A run in the background. `into`: the file for its output, if nobody reads its pipes before it ends."""
     command = [str(SUMMHAY), "run", str(spec), "--store", str(store), *more, "--json"]
     return subprocess.Popen(command, stdout=into or subprocess.PIPE, stderr=into or subprocess.PIPE)
 
 
 def log_records(store: Path | str) -> list[dict[str, Any]]:
-    """Every whole record of the answers' log, as its writers wrote it; a line that is being written is left out."""
+    """Every complete record of the answers log; a line that is being written is left out."""
     files = open_files(str(store))
     lines = [line for name in files.names("answers", ".jsonl") for line in files.read(name).splitlines(keepends=True)]
     return [record for record in map(decode, lines) if record is not None]
 
 
 def wait_for_answers(process: subprocess.Popen[bytes], store: Path, n: int) -> bool:
-    """Wait until the log holds n answers; False where the run ended before."""
+    """Wait until the log has n answers; return False if the run ended before."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if len(log_records(store)) >= n:
@@ -81,7 +81,7 @@ def wait_for_answers(process: subprocess.Popen[bytes], store: Path, n: int) -> b
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to the driver, as a crash would. Its workers notice within seconds, and write nothing more then."""
+    """SIGKILL to the driver, like a crash. Its workers notice within seconds, and then write nothing more."""
     workers = [psutil.Process(pid) for pid, title in descendants(process.pid) if is_worker(title)]
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -92,12 +92,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def is_worker(title: str) -> bool:
-    """Whether a process calls models, or is of a pool that computes."""
+    """True if a process calls models, or belongs to a pool that computes."""
     return "WorkerActor" in title or "MapWorker" in title
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Whether a process is gone, or a zombie."""
+    """True if a process is gone, or a zombie."""
     try:
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -105,7 +105,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def descendants(pid: int) -> Iterator[tuple[int, str]]:
-    """(pid, title) of all processes below one."""
+    """(pid, title) of all descendants of a process."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         try:
             title = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -116,7 +116,7 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
 
 
 def kill_worker(driver: int) -> bool:
-    """SIGKILL to one worker of a run that we started; False where there is none."""
+    """SIGKILL to one worker of a run that this test started; return False if there is none."""
     for pid, title in descendants(driver):
         if is_worker(title):
             os.kill(pid, signal.SIGKILL)
@@ -125,13 +125,13 @@ def kill_worker(driver: int) -> bool:
 
 
 def process_tree(driver: int) -> list[psutil.Process]:
-    """A run's driver and all of its Ray."""
+    """A run's driver and all processes of its Ray."""
     found = psutil.Process(driver)
     return [found, *found.children(recursive=True)]
 
 
 def listening(process: psutil.Process) -> list[tuple[str, int]]:
-    """(address, port) of every socket that waits for others."""
+    """(address, port) of every socket that listens."""
     found = process.net_connections(kind="inet")
     return [one.laddr for one in found if one.status == psutil.CONN_LISTEN or (one.status == psutil.CONN_NONE and not one.raddr)]
 
@@ -142,5 +142,5 @@ def keeps_to_this_machine(address: str) -> bool:
 
 
 def open_to_others(processes: Iterable[psutil.Process]) -> list[tuple[str, tuple[str, int]]]:
-    """(process, address and port) of what waits for more than this machine."""
+    """(process, address and port) of sockets that other machines can reach."""
     return [(one.name(), where) for one in processes for where in listening(one) if not keeps_to_this_machine(where[0])]

@@ -1,4 +1,4 @@
-"""An event loop whose time goes on only while everybody waits: how busy the machine is changes no order."""
+"""An event loop whose clock advances only while all tasks wait, so that a busy machine changes no order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
-    """Waits for nobody: the time that it should have waited has gone by. A turn of the loop takes a microsecond."""
+    """Never waits: it advances the clock by the time to wait. A turn of the loop takes a microsecond."""
 
     now = 1000.0
 
@@ -32,6 +32,6 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def run(work: Coroutine[Any, Any, R]) -> R:
-    """As `asyncio.run`, for work that waits for time and its own tasks alone; a wait that nothing ends is an error."""
+    """Like `asyncio.run`, for work that waits only for time and its own tasks. A wait that nothing ends is an error."""
     with asyncio.Runner(loop_factory=_Loop) as runner:
         return runner.run(work)

@@ -1,4 +1,4 @@
-"""What a person gives and no command can use: each is refused in one line, soon, whatever it is."""
+"""Inputs that no command can use: each is refused quickly, in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LETTERS = "abcdefghi"
 
 
 def repeated(first: str, item: str) -> str:
-    """YAML of nine lines that stands for a billion values."""
+    """Nine lines of YAML that expand to a billion values."""
     lines = [f"a: &a {first}"]
     for before, name in zip(LETTERS, LETTERS[1:], strict=False):
         lines.append(f"{name}: &{name} {item.format(', '.join([f'*{before}'] * 10))}")
@@ -57,7 +57,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 @pytest.fixture
 def special(tmp_path: Path) -> Iterator[dict[str, Path]]:
-    """Files that never end, or that are none."""
+    """Files that never end, or that are no regular files."""
     pipe, folder = tmp_path / "pipe", tmp_path / "folder"
     os.mkfifo(pipe)
     folder.mkdir()
@@ -72,7 +72,7 @@ def special(tmp_path: Path) -> Iterator[dict[str, Path]]:
 
 @pytest.fixture
 def readers(tmp_path: Path) -> dict[str, Callable[[Path], object]]:
-    """Every command that reads a person's file, by what it reads."""
+    """Every command that reads a user's file, by the kind of file."""
     store = str(tmp_path / "store")
     run = api.import_released(write(tmp_path / "news.json", load_sample("news")), store).run
 
@@ -186,7 +186,7 @@ def test_yaml_that_grows_is_refused_where_it_is_read(name: str, tmp_path: Path) 
     spec = {**SPEC, "summarizers": [{"model": "offline/lead"}]}
     path.write_text(f"{yaml.safe_dump(spec)}limits:\n{text}\n")
     assert "not YAML" in refusal(lambda: api.load(path))
-    # Both are read by one reader; so many values take it seconds.
+    # One reader reads both files; their many values take it seconds.
     if name != "wide":
         assert "not YAML" in refusal(lambda: load_domain(str(path)))
 
@@ -199,7 +199,7 @@ def test_aliases_of_a_common_size_are_read() -> None:
     }
 
 
-# From here on: whatever the bytes are, there is an answer or a UserError.
+# From here on: for any bytes, the result is an answer or a UserError.
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 DATA = st.recursive(PLAIN, lambda one: st.lists(one, max_size=4) | st.dictionaries(st.text(max_size=8), one, max_size=4))
@@ -207,7 +207,7 @@ ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, Healt
 
 
 def changed(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """The mapping with some of its fields replaced by anything, or left out."""
+    """The mapping with some of its fields removed, or replaced by random values."""
     names = st.sampled_from(sorted(whole))
     values = st.dictionaries(names, DATA, max_size=3)
     return st.tuples(values, st.sets(names, max_size=2)).map(

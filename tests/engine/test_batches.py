@@ -1,4 +1,5 @@
-"""Batch APIs: every request is paid once whatever happens to driver, replies and batches, and the tables are those of any run."""
+"""Batch APIs: whatever happens to driver, replies and batches, every request is paid once, and the tables are those of any
+run."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ N_SUMMARIES = 8
 BUDGET, PARTIAL, WAITING = 3, 4, 5
 RESULTS = ("summaries", "judgments", "bullets")
 
-# A model of Anthropic is asked through litellm.
+# A model of Anthropic is called through litellm.
 pytestmark = pytest.mark.usefixtures("litellm")
 
 
@@ -33,7 +34,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def provider(**settings: Any) -> Iterator[Simulated]:
-    """A provider that answers as the free models do."""
+    """A provider that gives the answers of the free models."""
     from summhay_ray.simulator import offline_answer
 
     with in_thread(offline_answer(), cache_lifetime=0.0, **settings) as simulated:
@@ -41,7 +42,7 @@ def provider(**settings: Any) -> Iterator[Simulated]:
 
 
 def spec_of(folder: Path, at: Simulated, batch: Any = True, judge: Mapping[str, Any] | None = None, **changes: Any) -> Path:
-    """A spec of two summarizers, one for each wire of batches, and a judge that is asked synchronously."""
+    """A spec of two summarizers, one for each protocol of batches, and a judge that is asked synchronously."""
     known = {"api_base": at.base, "api_key_env": KEY_ENV, "price": PRICE}
     fields = {
         "haystacks": ["sample/news"],
@@ -61,7 +62,7 @@ def run(spec: Path, store: Path, *more: str, code: int = 0) -> dict[str, Any]:
 
 
 def results_of(document: Mapping[str, Any], store: Path) -> dict[str, Any]:
-    """The hashes of the tables that hold texts and labels; those of raw answers have prices."""
+    """The hashes of the tables with texts and labels; the tables of raw answers contain prices."""
     tables = summhay("status", document["run"], "--store", store)["tables"]
     return {name: table for name, table in tables.items() if name in RESULTS}
 
@@ -72,7 +73,7 @@ def batches_at(at: Simulated) -> list[dict[str, Any]]:
 
 
 def check_books(at: Simulated, document: Mapping[str, Any]) -> None:
-    """The provider's bill is what the run says that it spent, and no prompt was answered twice."""
+    """The provider's bill equals the run's spending, and no prompt was answered twice."""
     stats = at.stats()
     assert stats["micros"] == round(document["usd"]["spent"] * 1e6)
     assert stats["repeated_answered"] == 0
@@ -118,7 +119,7 @@ def test_a_detached_driver_ends_while_batches_are_out_and_the_same_command_goes_
 ) -> None:
     store = tmp_path / "store"
     with provider(batch_duration=8.0) as simulated:
-        # The judge goes by batches, too: its wave follows that of the summaries.
+        # The judge uses batches, too: its wave follows that of the summaries.
         spec = spec_of(tmp_path, simulated, judge={"batch": True})
         assert summhay("plan", spec, "--store", store)["waves"] == 2
         left = run(spec, store, "--detach", code=WAITING)
@@ -141,7 +142,7 @@ def test_a_detached_driver_submits_what_is_ready_before_it_ends(tmp_path: Path) 
     with provider(batch_duration=600.0, latency=0.5) as simulated:
         known = {"api_base": simulated.base, "api_key_env": KEY_ENV, "price": PRICE}
         batched, direct = ({"model": f"openai/{name}", **known, "batch": name == "batched"} for name in ("batched", "direct"))
-        # The judgments of the direct writer become a batch when that of the other writer has long been submitted.
+        # The judgments of the direct writer become a batch after that of the other writer was submitted.
         spec = spec_of(tmp_path, simulated, summarizers=[batched, direct], judge={"batch": True})
         left = run(spec, tmp_path / "store", "--detach", code=WAITING)
         assert left["batches"]["in_progress"] == len(batches_at(simulated)) == 2
@@ -220,7 +221,7 @@ def test_a_request_that_no_batch_answers_is_a_failure_with_its_class(tmp_path: P
     with provider(batch_duration=0.2, **settings) as simulated:
         done = run(spec_of(tmp_path, simulated), tmp_path / "store", code=PARTIAL)
         assert done["failures"] == {error: N_SUMMARIES}
-        # What may have been paid is not called spent, and not forgotten either.
+        # Money that may have been paid is neither spent nor forgotten.
         bill = simulated.stats()["micros"] / 1e6
         assert done["usd"]["spent"] <= bill <= done["usd"]["spent"] + done["usd"]["uncertain"]
 
@@ -237,7 +238,7 @@ def test_a_model_without_batches_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def killed(spec: Path, store: Path, number: int, after_s: float) -> bool:
-    """Start the run, and kill it so many seconds after its session (of this number) has begun. Returns whether it was killed."""
+    """Start the run, kill it `after_s` seconds after its session (of this number) has begun, and return True if it was killed."""
     process = start(spec, store, "--executor", "inline")
     begun = until((store / "drivers" / f"{number:08d}.json").exists, PATIENCE_S)
     assert begun, process.communicate()
@@ -258,15 +259,15 @@ def test_a_killed_driver_loses_no_batch_and_pays_none_twice(
     standard, expected = plain
     draw, store = random.Random(kills), tmp_path / "store"
     with provider(batch_duration=4.0 * kills, batch_lost=1) as simulated:
-        # The judge goes by batches, too: a synchronous call that a kill interrupts is uncertain.
+        # The judge uses batches, too: a synchronous call that a kill interrupts is uncertain.
         spec = spec_of(tmp_path / "batch", simulated, judge={"batch": True})
-        # The first kills fall before, into and after the creation of the batches; later ones, into books and judgments.
+        # The first kills come before, during and after the creation of the batches; later ones during booking and judgments.
         for number in range(1, kills + 1):
             killed(spec, store, number, draw.uniform(0.5, 3.0))
         done = run(spec, store)
         check_books(simulated, done)
         assert results_of(done, store) == expected
-        # No batch is submitted twice, and none is an orphan: each request is in one.
+        # No batch is submitted twice or lost: each request is in one batch.
         assert (
             sum(batch["requests"] for batch in batches_at(simulated)) == done["batches"]["answered"] == standard["calls"]["made"]
         )

@@ -1,4 +1,4 @@
-"""A provider that lies about usage: its answers count, the budget holds, nobody else waits, and a person is told."""
+"""A provider reports false usage: its answers count, the budget holds, no other model waits, and the user is informed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def models(base: str, *names: str, **fields: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    # Answers are as long as they may be, prompts reserve half as much again: 1.5 times the usage is 1.3 times the reservation.
+    # Answers have the maximum length, and prompts reserve half as much again: 1.5 times the usage is 1.3 times the reservation.
     ("claim", "least"),
     [(1.5, 3), pytest.param(10_000.0, 1, marks=pytest.mark.soak)],
 )
@@ -46,7 +46,7 @@ def test_a_liar_is_stopped_and_the_honest_go_on(tmp_path: Path, claim: float, le
         spec = {
             "summarizers": models(provider.base, "liar", "honest"),
             "repeats": REPEATS,
-            # One call after the other: of those that wait few are on their way when the model is stopped.
+            # One call at a time, so that few calls are in flight when the model is stopped.
             "limits": {"openai/liar": {"concurrency": 1}},
         }
         result, run = run_inline(tmp_path / "store", BUDGET, **spec)
@@ -125,7 +125,7 @@ def test_a_run_with_a_liar_ends_with_4_and_a_run_without_money_with_3(tmp_path: 
             "token_budget": 1500,
             "summarizers": models(provider.base, "liar", "honest"),
             "judges": ["offline/judge"],
-            # Two at once: the others of the liar wait, and are never sent.
+            # Two calls at once: the liar's other calls wait, and are never sent.
             "limits": {"openai/liar": {"concurrency": 2, "input_tpm": 10_000_000}},
             "executor": "inline",
         }

@@ -1,4 +1,4 @@
-"""No model slows another: one summarizer and one judge limited to 60 requests a minute, and the others are quick."""
+"""No model slows another: one summarizer and one judge are limited to 60 requests per minute, and the others are fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENOUGH_S = 10.0
 
 
 def seconds_of(provider: Simulated, folder: Path, slow: Sequence[str]) -> dict[str, float]:
-    """Model -> from its first call to its last one, as the provider saw them; the run is broken off then."""
+    """Model -> seconds from its first to its last call, as the provider saw them; the run is then stopped."""
     reach = {"api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0, "max_tokens": 100}
     limits = {f"openai/{name}": {"concurrency": AT_ONCE} for name in CALLS} | {f"openai/{name}": {"rpm": 60} for name in slow}
     folder.mkdir()
@@ -52,7 +52,7 @@ def seconds_of(provider: Simulated, folder: Path, slow: Sequence[str]) -> dict[s
             times = {}
             for call in provider.calls():
                 times.setdefault(call["model"], []).append(call["time"])
-        # What the slow summarizer wrote is judged, too: of the quick judge's calls, as many are timed as it has when alone.
+        # The slow summarizer's texts are judged, too: as many of the fast judge's calls are timed as it has alone.
         times |= {name: sorted(times[name])[:n] for name, n in CALLS.items()}
         assert {name: len(times[name]) for name in CALLS} == CALLS
         assert all(0 < len(times[name]) <= 60 for name in slow)
@@ -66,5 +66,5 @@ def test_a_throttled_summarizer_and_a_throttled_judge_slow_no_other(tmp_path: Pa
     monkeypatch.setenv("SUMMHAY_TEST_KEY", KEY)
     with in_thread(short_answer, latency=LATENCY_S) as provider:
         seconds = seconds_of(provider, tmp_path / "beside", ["slow", "slow-judge"])
-    # Alone they take under 2 s; who waited for a model of 60 requests a minute would take 20 s or more.
+    # Alone they take under 2 s; waiting for a model with 60 requests per minute would take 20 s or more.
     assert max(seconds.values()) <= ENOUGH_S, seconds

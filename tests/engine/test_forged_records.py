@@ -1,4 +1,4 @@
-"""Records with a right checksum that do not fit: one line says which is damaged, and nothing ends in a traceback."""
+"""Wrong records with a right checksum: one line names the damaged record, and no command ends in a traceback."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of this store."""
     return Path(shutil.copytree(whole, tmp_path / "store"))
 
 
@@ -48,13 +48,13 @@ def run_of(store: Path) -> str:
 
 
 def newest(store: Path, run: str, kind: str) -> Path:
-    """The newest record of a kind that a run has."""
+    """The newest record of a kind in a run."""
     named = {"record": "run.json", "plan": "plan.json"}.get(kind)
     return store / "runs" / run / named if named else max((store / "runs" / run / kind).glob("*.json"))
 
 
 def forge(path: Path, change: Callable[[Any], Any]) -> None:
-    """Change a record, and its hash with it."""
+    """Change a record, and update its hash."""
     body = read_checked(path.read_bytes(), dict)
     path.write_bytes(with_hash(change(body)))
 
@@ -128,7 +128,7 @@ def test_a_format_that_is_none_is_damaged(content: bytes, store: Path) -> None:
 
 
 def places_in(body: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where in a JSON value others are."""
+    """The places of values within a JSON value."""
     items = body.items() if isinstance(body, dict) else list(enumerate(body))[:2] if isinstance(body, list) else ()
     for name, inner in items:
         yield (*at, name)

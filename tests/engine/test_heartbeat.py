@@ -1,4 +1,4 @@
-"""While a driver works its session beats; it hears who takes the run over, and others see how it ended."""
+"""A driver writes heartbeats while it works. It notices a take-over, and other processes see how it ended."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_one_that_was_found_dead_is_told(files: FarFiles) -> None:
         record_death(files, session.number, "on far-away, pid 9")
         until(lambda: kept.superseded != "")
         assert kept.superseded == "on far-away, pid 9"
-    # What the finder wrote stands.
+    # The finder's record stays.
     assert end_of(files, session) == "dead"
 
 
@@ -128,5 +128,5 @@ def test_a_store_that_does_not_answer_for_a_while_ends_nothing(files: FarFiles) 
     with beating(other):
         files.before = away
     files.before = lambda operation, name: None
-    # Nobody could be told: the beats that do not come tell it.
+    # Nobody could be informed: missing heartbeats show the end.
     assert not has_ended(files, other.number)

@@ -1,4 +1,4 @@
-"""Planned beside real, where a budget stopped a run, and what `status` says of both."""
+"""The plan compared with the real use, the starts that a budget stopped, and their report in `status`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def commit(run: RunStore, cell: str, **tables: list[Any]) -> None:
 
 
 def write_log(run: RunStore, *records: dict[str, Any]) -> Path:
-    """The file that holds the records."""
+    """The log file with these records."""
     writer = LogWriter(run.store.files, 1)
     places = writer.append([{"run": run.run_id, "key": f"k{place}", **one} for place, one in enumerate(records)])
     writer.close()
@@ -81,7 +81,7 @@ def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
     assert stops(run) == [] and History(run).stop is None
     keep_stop(run, 2, BUDGET)
     commit(run, "c1")
-    # A start that committed nothing would have had the same generation as the one after it.
+    # A start without a commit would have the same generation as the next one.
     keep_stop(run, 2, {**BUDGET, "budget_usd": 6.0})
     run.committer(3).finish()
     keep_stop(run, 10, {**BUDGET, "budget_usd": 7.0})
@@ -127,7 +127,7 @@ def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
     assert (status(run).status, status(run).stop) == ("done", None), "what is finished does not stand at a stop"
 
 
-def test_planned_stands_beside_real(run: RunStore) -> None:
+def test_planned_and_real_use_are_shown_together(run: RunStore) -> None:
     keep_start(run, 1, 3.0)
     found = plan_of(run)
     keep_plan(run, found.to_json())
@@ -167,7 +167,7 @@ def test_planned_stands_beside_real(run: RunStore) -> None:
     assert (summarize["cached_share"], summarize["saved_usd"]) == (60 / 240, 0.0003)
     assert (usage[1]["real"]["calls"], usage[1]["cached_share"]) == (0, None)
     assert (usage[2]["planned"], usage[2]["saved_usd"]) == (None, 0.000001)
-    # What the killed session may have spent beyond its answers is in doubt, and not spent.
+    # The amount that the killed session may have spent beyond its answers is uncertain, not spent.
     assert status(run).usd == {
         **NOTHING,
         "spent": 2500 / 1e6,

@@ -1,4 +1,4 @@
-"""The run over real HTTP: money, keys and kills with models that are paid for."""
+"""Runs over real HTTP: money, keys and kills with paid models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INPUT_RATE, OUTPUT_RATE = 100, 200
 
 
 class Answering(FakeProvider):
-    """Answers as `offline/lead` and `offline/judge` would, and bills each call that it takes."""
+    """Answers like `offline/lead` and `offline/judge`, and bills each call."""
 
     billed_micros = 0
 
@@ -99,7 +99,7 @@ def test_the_run_stops_at_its_budget_and_goes_on_with_more(provider: Answering, 
     finished = stopped["cells"]["done"] + stopped["cells"]["failed"]
     assert finished < N_SUMMARIES
     left = stopped["left"]
-    # How many judgments are left depends on which summaries were paid; what is answered is not left.
+    # The paid summaries decide how many judgments are left; answered ones are not left.
     assert left["cells"] == N_SUMMARIES - finished and 0 < left["calls"] <= N_SUMMARIES + N_JUDGMENTS - len(provider.requests)
     assert 0 < left["usd"]["min"] <= left["usd"]["expected"] <= left["usd"]["max"]
     assert len(published(store, stopped["run"])["judgments"]) < N_JUDGMENTS
@@ -114,7 +114,7 @@ def test_the_run_stops_at_its_budget_and_goes_on_with_more(provider: Answering, 
 
 
 def published(store: Path, run: str) -> dict[str, pl.DataFrame]:
-    """The tables that lie open beside the run: those that it has."""
+    """The published tables of the run, if there are any."""
     found = {folder.name: pl.read_parquet(folder / "*.parquet") for folder in (store / "runs" / run / "tables").iterdir()}
     stored = Store(str(store)).run(run)
     assert found.keys() == stored.declared.keys()
@@ -130,12 +130,12 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     process = start(spec, store)
     assert wait_for_answers(process, store, 8)
     run = summhay("plan", spec, "--store", store)["run"]
-    # Its driver tells of its money every two seconds.
+    # The driver reports its money every two seconds.
     while not (going := summhay("status", run, "--store", store)["usd"])["reserved"]:
         assert process.poll() is None
     in_flight = provider.in_flight + 4
     kill(process)
-    # What calls in flight may cost is reserved while their driver lives, and in doubt after it; neither is called spent.
+    # The worst case of calls in flight is reserved while their driver lives, and uncertain afterwards; neither counts as spent.
     killed = summhay("status", run, "--store", store)["usd"]
     assert going["reserved"] > 0 == going["uncertain"] and killed["uncertain"] > 0 == killed["reserved"]
     assert going["spent"] <= killed["spent"] <= provider.billed_micros / 1e6 <= at_most({"usd": killed}) + 1e-9
@@ -152,7 +152,7 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     assert repeated <= in_flight
     answers = log_records(store)
     assert len(answers) == len({record["key"] for record in answers}), "an answered call was repeated"
-    # What was in flight at the kill stays charged at its worst price: never less than the provider's bill.
+    # Calls in flight at the kill stay charged at their worst price: never less than the provider's bill.
     assert at_most(result) >= provider.billed_micros / 1e6 and result["usd"]["uncertain"] > 0
 
 
@@ -171,7 +171,7 @@ def test_a_dead_model_does_not_stop_the_other_and_is_tried_again_when_it_lives(p
     listed = summhay("failures", partial["run"], "--store", tmp_path / "store")["failures"]
     assert {row["stage"] for row in listed} == {"summarize"} and len(listed) == N_SUMMARIES
     assert CANARY not in str(listed)
-    # Where a model is reached is not part of the run's identity: the same run goes on, and only what failed is asked for.
+    # A model's endpoint is not part of the run's identity: the same run continues, and only failed calls are repeated.
     done = run(provider.base, 0)
     assert (done["run"], done["calls"]["made"]) == (partial["run"], N_SUMMARIES)
     assert summhay("failures", done["run"], "--store", tmp_path / "store")["failures"] == []

@@ -1,4 +1,4 @@
-"""The inline executor: the tables of a cluster, and nothing lost or paid for twice, however a run in one process ends."""
+"""The inline executor gives the tables of a cluster, and loses or pays twice for nothing, however the process ends."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def desk(desk: Office) -> Office:
 
 
 def answers(store: Path) -> Counter[str]:
-    """Key -> how many answers to it the log holds."""
+    """Key -> the number of its answers in the log."""
     return Counter(record["key"] for record in log_records(store))
 
 
 def goes_on(desk: Office, spec: Path, store: Path, repeated: int = 0) -> None:
-    """The run comes to its end, with the tables of an undisturbed one; of all calls so many at most were made twice."""
+    """Finish the run. Its tables are those of an undisturbed run, and at most `repeated` calls were made twice."""
     done = summhay("run", spec, "--store", store, *INLINE)
     assert done["status"] == "done"
     assert desk.tables_of(done, store) == desk.tables
@@ -113,7 +113,7 @@ def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
         told = waiting_line(process)
     ended, lines = said(process)
     assert re.fullmatch(r"stopping, waiting for \d+ calls? in flight \(a second signal stops at once\)", told)
-    # Ray's own processes say what they like before.
+    # Ray's own processes may print before.
     assert (ended, len(lines) == 1 or executor is RAY) == (code, True) and "run the same command again to resume" in lines[-1]
     (run,) = Store(str(store)).run_ids()
     assert f": run {run}, " in lines[-1] and f" of {N_CELLS} cells, 0." in lines[-1]
@@ -144,14 +144,14 @@ def test_a_run_that_is_stopped_then_killed_then_taken_over_loses_only_what_was_i
 
     process = start(spec, store, *INLINE)
     desk.wait(process, served + 16)
-    # It sends nothing more: what is in flight now is so at the kill.
+    # It sends nothing more: the calls in flight now are in flight at the kill.
     os.kill(process.pid, signal.SIGSTOP)
     in_flight = desk.provider.stats()["in_flight"]
     known = sum(answers(store).values())
     process.kill()
     process.communicate()
     assert until(lambda: desk.provider.stats()["in_flight"] == 0)
-    # What was answered while it stood still, or was not written yet, was in flight for it.
+    # Answers that came while it was stopped, or were not written yet, count as in flight.
     lost = max(in_flight, desk.served() - known)
 
     first = start(spec, store, *INLINE)
@@ -167,7 +167,7 @@ def test_a_run_that_is_stopped_then_killed_then_taken_over_loses_only_what_was_i
     goes_on(desk, spec, store, repeated=lost)
 
 
-def test_the_executor_that_is_taken_is_said_with_its_reason(tmp_path: Path) -> None:
+def test_the_chosen_executor_is_printed_with_its_reason(tmp_path: Path) -> None:
     said: list[str] = []
     began = time.monotonic()
     result = api.run(SAMPLE, str(tmp_path / "store"), note=said.append)
@@ -181,7 +181,7 @@ def test_the_executor_that_is_taken_is_said_with_its_reason(tmp_path: Path) -> N
 
 
 def work_of(*queues: Queue, cells: int = 4) -> Work:
-    """Work that nobody does: as many items as are wanted."""
+    """A workload that is never run: as many items as requested."""
     workload = loaded()
     items = (list(workload.items()) * (cells // 4 + 1))[:cells]
     if queues:
@@ -200,7 +200,7 @@ def test_auto_takes_ray_where_a_cluster_is_asked_for_or_sooner_done() -> None:
     known: Any = SimpleNamespace(queues=lambda: {"": Queue(computes=True)}, counted=Counted("folders"), spec=loaded().spec)
     large = Work(known, None, {"": [Item("docs", size=40_000)]})  # type: ignore[arg-type]
     assert choose(large, "auto", None) == ("ray", "executor: ray, since 1 folder takes about 160 s of computing")
-    # What a person says is taken, and needs no reason.
+    # The user's choice needs no reason.
     assert [choose(work_of(cells=many), name, None) for name in ("inline", "ray")] == [("inline", ""), ("ray", "")]
 
 

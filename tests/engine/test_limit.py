@@ -1,4 +1,4 @@
-"""A first look at a run: some items, chosen fairly, in the same run, told as what it is; a longer look goes on from there."""
+"""`--limit`: a fair choice of items in the same run, marked as incomplete; a larger limit continues from there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_limited_run_is_the_same_run_and_a_longer_look_goes_on(tmp_path: Path)
     assert first.left == {"cells": N_CELLS - 4, "calls": None, "usd": None}
     told = api.status(first.run, store)
     assert (told.status, told.left) == ("limited", first.left)
-    # Every system on the same queries, and every figure of what was asked: the rest is not missing.
+    # Every system has the same queries, and every figure covers only asked items: the rest is not missing.
     summaries = rows(Store(store).run(first.run), "summaries")
     by_system = {(row["haystack_id"], row["subtopic_id"]): set() for row in summaries}
     for row in summaries:
@@ -50,7 +50,7 @@ def test_a_limited_run_is_the_same_run_and_a_longer_look_goes_on(tmp_path: Path)
 
 
 def test_a_cell_that_was_asked_and_failed_is_missing(tmp_path: Path) -> None:
-    """Four cells of sixteen: the two of the model whose window is too small fail, and their insights are missing."""
+    """Four of sixteen cells: the two cells of the model with the small window fail, and their insights are missing."""
     small = {"model": "offline/support", "context_window": 10}
     run = api.run({**SPEC, "retrievers": ["bm25"], "summarizers": ["offline/lead", small]}, str(tmp_path), limit=4)
     assert run.cells == {"total": N_CELLS, "done": 2, "failed": 2}

@@ -1,4 +1,4 @@
-"""Links in a folder of data: what was named may be one, and nothing found in it leads out of it."""
+"""Links in a folder of data: the named folder may be a link, but no link in it may lead out of it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_no_file_of_a_folder_leads_out_of_it(kind: str, read: Callable[[Path], o
     folder = written(tmp_path / "mine", FOLDERS[kind])
     read(folder)
     for place in sorted({place for name in FOLDERS[kind] for place in (Path(name), *Path(name).parents)} - {Path()}):
-        # The same content as before: the place alone is wrong.
+        # The content is unchanged, but the place is outside the folder.
         outside = tmp_path / f"outside-{place.name}"
         os.replace(folder / place, outside)
         targets = [outside] if outside.is_dir() else [outside, Path("/proc/self/environ"), Path("/dev/zero")]

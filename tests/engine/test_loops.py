@@ -1,4 +1,4 @@
-"""Answers at hand take no task; a run leaves the garbage collector of the process that called it as it was."""
+"""Results that are ready need no task, and a run does not change the garbage collector of its caller's process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_results_keep_their_order_and_only_what_is_not_ready_takes_a_task() -> N
 
     async def main() -> list[int]:
         event = asyncio.Event()
-        # The first waits for the last: one after the other they would wait for ever.
+        # The first one waits for the last one, so they must run concurrently.
         work = [Ready(0), late(1, event, None), Ready(2), Ready(3), late(4, None, event)]
         return await asyncio.wait_for(gather(work), 60)
 

@@ -1,4 +1,4 @@
-"""What is missing or damaged in a store: `status` names each file, and reports the rest; in a folder and in a bucket."""
+"""Missing or damaged files in a store: `status` names each file and reports the rest, in a folder and in a bucket."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ LEAD = {"model": "offline/lead", "price": PRICE}
 
 @dataclass
 class Place:
-    """A store, and what takes the place of the tests' vandals in it."""
+    """A store, and functions that damage it."""
 
     store: Store
     write: Callable[[str, bytes], object]
     delete: Callable[[str], object]
     copied: bool = False
-    """Whether the store is a copy of the finished run's."""
+    """Whether the store is a copy of the finished run's store."""
 
     def names(self, folder: str) -> list[str]:
         """The files below a folder."""
@@ -84,7 +84,7 @@ def paid(place: Place) -> RunStore:
 
 
 def largest_log(place: Place) -> str:
-    """The largest file of the log, of whose records there is no merged copy any more."""
+    """The largest file of the log without a merged copy of its records."""
     for name in place.names("answers"):
         if name.endswith(".merged"):
             place.delete(name)
@@ -95,7 +95,7 @@ FIELDS = {**SAMPLE, "summarizers": [LEAD], "judges": [{"model": "offline/judge",
 
 
 def answer_twice(store: Store) -> RunStore:
-    """A finished run that was paid for by two starts: the first one's log holds its summaries, the second one's the judgments."""
+    """A finished run, paid for by two starts: the first log has its summaries, the second log the judgments."""
     first = api.run({**FIELDS, "stage_budgets_usd": {"judge": 0.0}}, store.files.uri, budget=5.0, executor="inline")
     done = api.run(FIELDS, store.files.uri, budget=5.0, executor="inline")
     assert (first.status, done.status, first.run) == ("budget", "done", done.run)
@@ -103,12 +103,12 @@ def answer_twice(store: Store) -> RunStore:
 
 
 def run_again(place: Place) -> RunResult:
-    """What the same command gives once more."""
+    """The result of the same command again."""
     return api.run(FIELDS, place.store.files.uri, budget=5.0, executor="inline")
 
 
 def named(told: StatusResult, *names: str) -> bool:
-    """Whether there is one problem for each of these files, in one line of it, and no other."""
+    """True if each of these files has one problem, in one line, and no other file has any."""
     lines = list(told.problems)
     shown = [value for name, value in status_facts(told) if name == "problem"]
     assert shown == lines and not any("\n" in line for line in lines)
@@ -116,7 +116,7 @@ def named(told: StatusResult, *names: str) -> bool:
 
 
 def of_log(place: Place) -> list[str]:
-    """What the doctor says of the log."""
+    """The doctor's report about the log."""
     return [one.message for one in api.doctor(store=place.store.files.uri) if one.name == "log"]
 
 
@@ -159,7 +159,7 @@ def test_a_record_that_is_garbled_is_counted_and_its_file_named_by_the_doctor(pl
 
 
 @pytest.mark.parametrize(("kind", "how"), [("haystack", "delete"), ("outlines", "flip")])
-def test_a_source_that_lacks_is_named(place: Place, kind: str, how: str) -> None:
+def test_a_missing_source_is_named(place: Place, kind: str, how: str) -> None:
     run = paid(place)
     before = status(run)
     [name] = place.names(f"objects/{kind}")
@@ -169,7 +169,7 @@ def test_a_source_that_lacks_is_named(place: Place, kind: str, how: str) -> None
 
 
 def doctored(place: Place) -> list[str]:
-    """What the doctor says of the store's runs that is not well."""
+    """The problems that the doctor reports for the store's runs."""
     checks = [one for one in api.doctor(store=place.store.files.uri) if one.name.startswith("run ")]
     assert len({one.name for one in checks}) == 1
     return [one.message for one in checks if not one.ok]
@@ -236,14 +236,14 @@ def test_a_damaged_newest_manifest_is_mended_as_the_doctor_says(place: Place) ->
     assert status(run).tables == before.tables and doctored(place) == []
 
 
-def test_one_changed_letter_of_a_record_is_told(place: Place) -> None:
+def test_one_changed_letter_of_a_record_is_reported(place: Place) -> None:
     run = paid(place)
     for record, old, new in (("run.json", b"raw_answers", b"raw_answerz"), ("plan.json", b'"model"', b'"modem"')):
         name = f"runs/{run.run_id}/{record}"
         whole = place.store.files.read(name)
         place.write(name, whole.replace(old, new, 1))
         assert any(re.search(f"{record}.* is damaged: it is not as it was written; ", line) for line in doctored(place))
-        # So it was before records had hashes: a plan that lacks what is needed is told, too.
+        # Records had no hashes before: a plan with missing fields is reported, too.
         if record == "plan.json":
             place.write(name, re.sub(rb'"sha256": "[0-9a-f]*"', b'"further": 1', whole.replace(old, new, 1)))
             assert any(re.search(f"{record}.* is damaged: it is not as it was written; ", line) for line in doctored(place))
@@ -272,7 +272,7 @@ def test_damaged_records_that_nothing_depends_on_hide_nothing(place: Place) -> N
     assert run_again(place).calls["made"] == 0
 
 
-def test_the_doctor_reads_what_no_run_needs_and_tells_of_a_missing_format(place: Place) -> None:
+def test_the_doctor_reads_all_files_and_reports_a_missing_format(place: Place) -> None:
     paid(place)
     digest = place.store.put_object("collection", b"documents that no run reads yet")
     checks = api.doctor(store=place.store.files.uri)

@@ -1,4 +1,4 @@
-"""A model whose key is absent: told by name before anything is asked."""
+"""A model without its key is reported by name before any call."""
 
 from __future__ import annotations
 

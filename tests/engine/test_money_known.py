@@ -1,4 +1,4 @@
-"""Money is known where the log is lost: real runs at a provider that bills, whose log is deleted between two starts."""
+"""Money is known without the log: real runs with a provider that bills; the log is deleted between two starts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stopped_at(desk: Office, spec: Path, store: str | Path, dollars: float, code
 def place(
     request: pytest.FixtureRequest, desk: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, Callable[[], None]]:
-    """A store, and what deletes its log."""
+    """A store, and a function that deletes its log."""
     desk.provider.reset()
     if request.param == "folder":
         return str(tmp_path / "store"), lambda: shutil.rmtree(tmp_path / "store/answers")
@@ -63,7 +63,7 @@ def test_a_budget_that_is_spent_is_not_spent_again_without_the_log(desk: Office,
     told = summhay("status", first["run"], "--store", store)
     assert told["usd"]["spent"] == spent and told["cells"] == first["cells"]
     assert "dollars less than the run's money records" in told["warnings"][0]
-    # The same budget buys nothing more; a larger one holds over both starts.
+    # The same budget buys nothing more; a larger one covers both starts.
     again = stopped_at(desk, spec, store, budget)
     assert billed(desk) <= budget * 1e6 and "dollars less than the run's money records" in again["warnings"][-1]
     more = stopped_at(desk, spec, store, 2 * budget)
@@ -97,11 +97,11 @@ def test_a_run_that_was_ended_and_lost_its_log_keeps_to_its_budget(desk: Office,
     run = Store(str(store)).run(api.load(spec).run_id)
     process.send_signal(how)
     assert said(process)[0] != 0
-    # What was on its way when it died ends by itself.
+    # Calls in flight at the kill end by themselves.
     assert until(lambda: not desk.provider.stats()["in_flight"])
     shutil.rmtree(store / "answers")
     known = at_most(summhay("status", run.run_id, "--store", store))
-    # Nothing was sent but under a durable ceiling, so nothing is unknown.
+    # Every call was sent under a durable ceiling, so no amount is unknown.
     assert 0 < billed(desk) <= known * 1e6 + 1e-6
     again = stopped_at(desk, spec, store, budget)
     assert billed(desk) <= budget * 1e6

@@ -1,4 +1,4 @@
-"""A call of which nothing was sent costs nothing, at the first start and at the next, whatever kept it here."""
+"""A call that was never sent costs nothing, at the first start and at the next, for any reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials that a node of the cluster lacks are told as that node's, not as those of the machine in front of the person."""
+"""Missing credentials on a node of the cluster are reported as the node's, not as those of the user's machine."""
 
 from __future__ import annotations
 

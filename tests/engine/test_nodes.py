@@ -1,4 +1,4 @@
-"""The same run on a Ray cluster of two nodes gives the same tables as on one."""
+"""A run on a Ray cluster of two nodes gives the same tables as on one node."""
 
 from __future__ import annotations
 

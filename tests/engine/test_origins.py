@@ -1,4 +1,4 @@
-"""Answers say where they came from; those of another endpoint are reused aloud; a `revision` keeps checkpoints apart."""
+"""Answers keep their origin; the reuse of another endpoint's answers is reported; a `revision` separates checkpoints."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_answers_of_another_origin_are_reused_and_told_by_run_plan_and_status(tm
         again, _ = answered(tmp_path, **fields(second))
         assert (again.run, again.calls["made"], again.warnings) == (done.run, 0, (planned,))
         assert list(api.status(done.run, str(tmp_path)).warnings) == [planned]
-        # Another run of the store that takes them is told the same.
+        # Another run of the store that uses these answers reports the same.
         noted: list[str] = []
         with_more = {**SAMPLE, **fields(second), "retrievers": ["bm25", "oracle"]}
         other = api.run(with_more, str(tmp_path), executor="inline", note=noted.append)
         assert other.calls["reused"] > 0 and planned.split(" answers")[0] in other.warnings[0]
-        # Its start says so, too: while it can still be ended.
+        # Its start reports it, too, while the run can still be stopped.
         assert [line for line in noted if line.startswith(f"warning: {told}")]
-        # Back where it was asked: nothing to tell.
+        # Back at the original endpoint there is nothing to report.
         assert not answered(tmp_path, **fields(first))[0].warnings
         assert not api.status(done.run, str(tmp_path)).warnings
 
@@ -54,7 +54,7 @@ def test_a_revision_is_another_model_and_is_never_sent(tmp_path: Path) -> None:
         second, _ = answered(tmp_path, **fields(provider, revision="step-200"))
         calls = provider.calls()
     assert len({plain.run, first.run, second.run}) == 3
-    # The judge is asked about the same summaries: it is not asked anew.
+    # The judge is asked about the same summaries, so it is not asked again.
     assert [one.calls["made"] for one in (plain, first, second)] == [N_QUERIES + N_INSIGHTS, N_QUERIES, N_QUERIES]
     assert len(calls) == 3 * N_QUERIES and "step-" not in json.dumps(calls)
     asked = Request("openai/writer", "hi", {"revision": "step-100", "max_tokens": 5})
@@ -62,7 +62,7 @@ def test_a_revision_is_another_model_and_is_never_sent(tmp_path: Path) -> None:
 
 
 def test_without_a_revision_a_model_is_what_it_was() -> None:
-    # Fields that came later are no part of its identity at their default.
+    # Fields that were added later are not part of the identity if they have their default.
     assert api.load(Path(__file__).parents[2] / "jobs" / "quickstart.yaml").run_id == "r74045cb10fd1"
     entry = ModelSpec(model="openai/gpt-4o")
     assert "revision" not in entry.semantic() and "revision" not in entry.sampling()

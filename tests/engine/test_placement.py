@@ -1,4 +1,4 @@
-"""Where workers find no room: others hold it (one clear line), or the machine is only slow (patience)."""
+"""Workers without room: either others hold the CPUs (one clear line), or the machine is slow (wait)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ CALLED = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1/v1
 
 
 def cluster(patch: pytest.MonkeyPatch, cpus: float, free: float) -> None:
-    """What Ray says of the cluster."""
+    """The cluster as Ray reports it."""
     patch.setattr(placement.ray, "cluster_resources", lambda: {"CPU": cpus})
     patch.setattr(placement.ray, "available_resources", lambda: {"CPU": free} if free else {})
 
 
 def begin(begun_after_s: Sequence[float | None]) -> None:
-    """Wait for workers that begin after so many seconds (None: never)."""
+    """Wait for workers that begin after this many seconds (None: never)."""
 
     async def ready(after_s: float | None) -> None:
         await (asyncio.sleep(after_s) if after_s is not None else asyncio.Future())
@@ -56,7 +56,7 @@ def begin(begun_after_s: Sequence[float | None]) -> None:
 
 
 def test_where_others_hold_the_room_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Four workers need 1 of 8 CPUs; with nothing free, others have the rest.
+    # Four workers need 1 of 8 CPUs each. If nothing is free, others have the rest.
     cluster(monkeypatch, 8.0, 0.0)
     with pytest.raises(PlacementError) as said:
         begin([0.0, 0.0, None, None])
@@ -67,10 +67,10 @@ def test_where_others_hold_the_room_it_is_said(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("cpus", "free"),
     [
-        (8.0, CPUS_A_WORKER),  # there is room: they are starting
-        # The cluster is ours to the last CPU: nobody else holds anything.
+        (8.0, CPUS_A_WORKER),  # There is room: they are starting.
+        # The run has every CPU of the cluster: nobody else holds any.
         (CPUS_A_WORKER * WORKERS, 0.0),
-        # What others can hold is too little for one worker.
+        # The remaining CPUs are too few for one worker.
         (CPUS_A_WORKER * (WORKERS + 0.9), 0.0),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_slow_start_is_waited_for(monkeypatch: pytest.MonkeyPatch, cpus: float
 
 
 def test_who_has_not_begun_after_long_finds_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    # All that is there may be ours: only the time tells.
+    # All CPUs may be the run's own: only the elapsed time shows the problem.
     cluster(monkeypatch, CPUS_A_WORKER * WORKERS, 0.0)
     with pytest.raises(PlacementError, match="2 of 4 workers found no room"):
         begin([0.0, 0.0, None, None])
@@ -90,7 +90,7 @@ def test_a_cluster_that_stays_too_small_is_named(monkeypatch: pytest.MonkeyPatch
     cluster(monkeypatch, 2 * CPUS_A_WORKER, 0.0)
     with pytest.raises(PlacementError, match="2 of 4 workers .*, and the cluster has 0.5 in all and does not grow"):
         begin([0.0, 0.0, None, None])
-    # One that grows late is waited for.
+    # Wait for a cluster that grows late.
     begin([0.0, 0.0, 2.5 * PLACED_WITHIN_S, 3.5 * PLACED_WITHIN_S])
 
 
@@ -109,11 +109,11 @@ def test_only_what_asks_a_provider_has_workers_and_the_rest_is_a_pool(monkeypatc
     free = place(grid_work(summarizers=["offline/lead", "replay/gpt-4o"]))
     assert not free.workers and free.pools == {POOL: Pool(1, MOST_IN_A_POOL, CPUS_IN_A_POOL, first=2)}
     both = place(grid_work(summarizers=["offline/lead", CALLED]))
-    # What is prepared for one serves both.
+    # The same preparation serves both.
     assert both.workers == {"calling": Bounds(2, 2), "computing": Bounds(2, 2)} and not both.pools
     assert place(grid_work(summarizers=["offline/lead"], workers=3)).pools[POOL].most == 3
     assert not place(grid_work(summarizers=[CALLED])).pools
-    # A free summarizer with a judge that is paid asks a provider.
+    # A free summarizer with a paid judge asks a provider.
     judged = place(grid_work(summarizers=["offline/lead"], judges=[CALLED]))
     assert judged.workers == {"computing": Bounds(2, 2)}
 
@@ -125,11 +125,11 @@ def test_workers_grow_where_the_cluster_does(monkeypatch: pytest.MonkeyPatch) ->
         return place(grid_work(summarizers=[CALLED], **fields), own_ray).workers["calling"]
 
     assert bounds(workers={"min": 0, "max": 5}) == Bounds(1, 5) and bounds(workers=3) == Bounds(3, 3)
-    # By default from what the present nodes hold, to what the providers may be sent at once.
+    # The default range is from the present nodes' room to the number of calls that the providers may get at once.
     many = {"openai/mine": {"concurrency": 1000}}
     assert bounds() == Bounds(2, 2) and bounds(limits=many) == Bounds(2, 16)
     assert bounds(own_ray=True, limits=many) == Bounds(2, 2)
-    # What asks no provider is bound by CPUs alone.
+    # Only CPUs limit work that asks no provider.
     both = place(grid_work(summarizers=[CALLED, "offline/lead"]), own_ray=False).workers
     assert both == {"calling": Bounds(2, 2), "computing": Bounds(2, MOST_IN_A_POOL)}
 
@@ -154,7 +154,7 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
     assert found.workers == {"replay": Bounds(2, 2), "computing": Bounds(3, 3)} and not found.pools
     assert found.holds("replay") == {"num_cpus": 2, "num_gpus": 0} and found.holds("calling") == {"num_cpus": CPUS_A_WORKER}
     assert placement_of(actors={"max": 3}).workers["replay"] == Bounds(1, 3)
-    # As many CPUs as there are beside the others; an actor never waits for more than a machine has.
+    # As many CPUs as the other actors leave; an actor never waits for more than a machine has.
     assert placement_of(actors=2, cpus=9).holds("replay")["num_cpus"] == (8 - CPUS_A_WORKER * 5) / 2
     with pytest.raises(PlacementError, match="resources.replay: an actor needs 0.5 GPUs and this machine has 0"):
         placement_of(actors=2, gpus=0.5)
@@ -171,7 +171,7 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
     [
         (2.0, {"workers": 8}, ""),
         (2.0, {"workers": 9}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 8 or less"),
-        # So many that call, and so many that compute what asks no provider about the same sources.
+        # With `both`, `workers` actors make calls, and as many compute items of the same sources without a provider.
         (2.0, {"workers": 5, "both": True}, "10 workers need 2.5 CPUs and the cluster has 2; set workers: 4 or less"),
         (0.2, {"workers": 1}, "1 workers need 0.25 CPUs and the cluster has 0.2; start more nodes"),
         (0.2, {}, "0 workers and 1 pools need 0.25 CPUs and the cluster has 0.2; start more nodes"),
@@ -195,7 +195,7 @@ def test_workers_that_have_no_room_are_refused(
 
 
 class Seat:
-    """A worker that is there at once."""
+    """A worker that is ready at once."""
 
     class ready:
         @staticmethod
@@ -203,9 +203,7 @@ class Seat:
 
 
 @pytest.mark.parametrize(("calls", "taken", "most"), [(False, 0, 3), (True, 64, 3), (True, 4, 1), (True, 0, 1)])
-def test_workers_are_added_while_items_wait_that_ask_nobody_or_a_provider_that_would_take_more(
-    calls: bool, taken: int, most: int
-) -> None:
+def test_workers_are_added_while_waiting_items_could_run(calls: bool, taken: int, most: int) -> None:
     async def grown() -> int:
         async def send(*_: Any) -> Any:
             await asyncio.Future()

@@ -1,4 +1,4 @@
-"""The plan: exact where it can be, bounds that every real run keeps, minutes, budgets, and nothing written."""
+"""The plan: exact if possible, bounds that every real run keeps, minutes, budgets, and no writing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def planned(tmp_path: Path, **fields: Any) -> PlanResult:
 
 
 class Provider:
-    """Answers every request of a workload, and bills it by counts of its own; each answer may go to the log."""
+    """Answers every request of a workload, and bills it by its own token counts; each answer may be logged."""
 
     def __init__(self, grid: Workload[Any], seed: int) -> None:
         self.grid, self.settings, self.draw = grid, grid.models.settings(), random.Random(seed)
@@ -50,7 +50,7 @@ class Provider:
             return kept(Failed("refused", "not asked"), None)
         settings = self.settings[request.model]
         ours = settings.prompt_tokens(request.prompt, request.sampling)
-        # The provider's counts differ by up to a tenth; its cache holds anything from nothing to all of a prompt.
+        # The provider's counts differ by up to a tenth; its cache has anything from nothing to the whole prompt.
         tokens_in = round(ours * self.draw.uniform(0.9, 1.1))
         tokens_out = self.draw.randint(1, int(request.sampling["max_tokens"]))
         cached = self.draw.choice([0, tokens_in // 2, tokens_in])
@@ -94,7 +94,7 @@ def test_calls_and_tokens_are_counted_and_nothing_is_written(tmp_path: Path) -> 
 
 def test_expected_dollars_are_our_counts_with_nothing_cached(tmp_path: Path) -> None:
     stage = planned(tmp_path).stages[0]
-    # A prompt or an answer of whole micro-dollars needs no rounding up: 10 and 20 micro-dollars a token.
+    # A prompt or an answer costs whole micro-dollars (10 and 20 per token), so nothing is rounded up.
     assert stage.usd_micros == stage.input_tokens * 10 + stage.output_tokens * 20
     # At least: 1.15 times fewer tokens, all cached at 1, and one token of answer.
     assert stage.min_micros == pytest.approx(stage.input_tokens / 1.15 + N_QUERIES * 20, abs=2 * N_QUERIES)
@@ -133,7 +133,7 @@ def test_what_the_log_has_is_reused_and_known_summaries_make_judgments_exact(tmp
     assert [(stage.calls, stage.reused) for stage in summarized.stages] == [(0, N_QUERIES), (N_INSIGHTS, 0)]
     assert summarized.stages[0].to_json() | {"reused": 0} == StagePlan("summarize", "openai/gpt-mine").to_json()
     judge, earlier = summarized.stages[1], before.stages[1]
-    # A known summary is no longer estimated: what may come lies closer together.
+    # A known summary is not estimated any more, so the bounds are closer together.
     assert earlier.min_micros <= judge.min_micros <= judge.max_micros <= earlier.max_micros
     provider.answer_all()
     again = Store(str(tmp_path / "again"))
@@ -147,7 +147,7 @@ def test_finished_items_are_no_calls_whatever_the_log_has(tmp_path: Path) -> Non
     run = open_run(grid, store)
     run.commit(ITEM, [Finished(items[0], {}), Finished(items[1], {}, retry=True)])
     found = plan(grid, store)
-    # The provider filtered the first, say: that is no answer, and it is not asked again. The second may be.
+    # The provider filtered the first answer, for example: it is no answer, and not requested again. The second one may be.
     assert (found.cells, found.cells_finished, found.stages[0].calls) == (N_QUERIES, 1, N_QUERIES - 1)
 
 
@@ -158,7 +158,7 @@ def test_two_names_of_one_request_are_one_call(tmp_path: Path) -> None:
     assert (judge.calls, judge.reused) == (N_INSIGHTS, N_INSIGHTS), "one answer is one summary, whatever it is called"
 
 
-def test_what_is_asked_about_answers_that_nobody_knows_yet_may_all_differ(tmp_path: Path) -> None:
+def test_questions_about_unknown_answers_may_all_differ(tmp_path: Path) -> None:
     summarize, judge = planned(tmp_path, retrievers=["bm25", "oracle"]).stages
     assert (summarize.calls, judge.calls, judge.reused) == (2 * N_QUERIES, 2 * N_INSIGHTS, 0)
 
@@ -183,7 +183,7 @@ LIMITS = {"openai/gpt-mine": {"rpm": 2, "input_tpm": 10**9}, "some/judge": {"rpm
 
 def test_minutes_are_what_the_limits_imply(tmp_path: Path) -> None:
     found = planned(tmp_path, limits=LIMITS)
-    # 4 calls at 2 a minute; 22 calls at 11 a minute make 2, their 20 tokens each at 44 a minute make 10.
+    # 4 calls at 2 per minute. 22 calls at 11 per minute take 2 minutes; their 20 tokens each at 44 per minute take 10.
     assert [stage.minutes for stage in found.stages] == [2.0, 10.0]
     assert found.minutes == 10.0, "models run side by side"
 
@@ -214,7 +214,7 @@ def test_what_is_spent_counts_against_the_budget_and_another_may_be_given(tmp_pa
     records.take_over(1)
     records.append(MoneyRecord(1, ended=False, ceiling={RUN: 899_999_999}))
     found = plan(grid, store)
-    # What a killed session may have spent is in doubt, and counts against the budget as what was spent does.
+    # The amount that a killed session may have spent is uncertain, and counts against the budget like spent money.
     assert (found.spent_usd, found.uncertain_usd, found.left_usd) == (0.0, 899.999999, pytest.approx(1e-6))
     assert len(found.warnings) == 1
     assert (found.budget_usd, plan(grid, store, 2000).warnings, plan(grid, store, 2000).budget_usd) == (900, (), 2000)
@@ -243,7 +243,7 @@ def test_a_released_haystack_is_planned_to_the_token_and_the_micro_dollar(tmp_pa
 
 @pytest.mark.parametrize("summarizer", [MODEL, "offline/lead"])
 def test_a_marked_repeat_is_planned_as_an_unmarked_one(tmp_path: Path, summarizer: str | dict[str, object]) -> None:
-    # Its summaries may be longer than the judge reads.
+    # Its summaries may be longer than the judge can read.
     long, judge = {**MODEL, "model": "openai/long", "max_tokens": 8000}, {**JUDGE, "context_window": 4000}
     grid = grid_of(repeats=2, summarizers=[summarizer, long], judges=[judge, "offline/judge"])
     items = list(grid.items())

@@ -1,4 +1,4 @@
-"""The plan of a large grid is drawn from a stratified sample that says its error; `exact` counts every item."""
+"""The plan of a large grid comes from a stratified sample with a stated error; `exact` counts every item."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_drawn_plan_agrees_with_the_exact_one_within_its_error(spec: dict[st
     assert drawn.drawn is not None
     assert 1000 <= drawn.drawn.items < 2000 < drawn.drawn.of == drawn.cells == exact.cells == 2400
     assert 0 < drawn.drawn.error < 0.1
-    # Twice the error: a seeded sample may miss its 95 % interval, and must not miss it by much.
+    # Twice the error: a seeded sample may miss its 95 % interval, but not by much.
     expected = exact.usd["expected"]
     assert abs(drawn.usd["expected"] - expected) <= 2 * drawn.drawn.error * expected
     assert drawn.usd["min"] <= drawn.usd["expected"] <= drawn.usd["max"]

@@ -1,4 +1,4 @@
-"""On Ray, what asks no provider is answered in a pool, beside the workers that call: the tables are those of one process."""
+"""On Ray, a pool answers the items that ask no provider, while workers make calls: the tables are those of one process."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_grid_of_free_and_called_models_prepares_a_source_once_and_has_the_tab
         found = provider.again(provider.spec(**changes), pooled, "ray")
         assert provider.tables_of(found, pooled) == provider.tables_of(one, alone)
         assert provider.served() - before == 8 and set(logged(pooled).values()) == {1}
-        # The command is a child of this process, and searches for its plan; actors are children of Ray's.
+        # The command is a child of this process and has the plan; actors are children of Ray.
         actors = [path for path in own.iterdir() if int(path.name.partition("-")[0]) not in (os.getpid(), os.getppid())]
         assert len(actors) == 4 == len({path.read_text() for path in actors})
         again = provider.again(provider.spec(**changes), pooled)

@@ -16,10 +16,10 @@ def test_a_workers_first_batch_is_one_source_and_none_is_left_out() -> None:
 
 
 def test_sources_that_read_the_same_are_prepared_together() -> None:
-    # Not one after another in the run.
+    # Sources of one file do not follow one another in the run.
     left = {f"{file}/{number}": [Item(f"{file}/{number}", reads=file)] for number in range(20) for file in "abcdefghijkl"}
     found = list(batches(left, 2))
     assert sorted(source for batch in found for source in batch) == sorted(left)
     assert {len({source[0] for source in batch}) for batch in found} == {1}
-    # The first is begun by both workers.
+    # Both workers begin with the first file.
     assert [*map(len, found)] == [1, 1, 18, *[20] * 11]

@@ -1,4 +1,4 @@
-"""An endpoint that is not there costs the attempts of one call, and says so; one that is there costs no call more."""
+"""A missing endpoint costs the attempts of one call, and is reported; an existing one costs no additional call."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_an_endpoint_that_does_not_answer_is_tried_by_one_call(tmp_path: Path) -
     assert most is not None and (most["count"], most["stage"], most["error"]) == (2 * N_QUERIES, "summarize", "connection")
     assert most["message"].startswith(f"nobody answers at {origin} (") and "mend its api_base" in most["message"]
     assert result.stopped_models == {"openai/writer": f"connection: {most['message']}"}
-    # Once somebody is there, the same spec goes on.
+    # Once the endpoint answers, the same spec continues.
     with in_thread() as provider:
-        # What the budget leaves failed then was not tried again: the failures are told as those of the earlier start.
+        # The failures beyond the budget were not tried again, so they are reported as failures of the earlier start.
         stopped, _ = answered(tmp_path, 0.006, **fields(provider.base))
         told = stopped.commonest_failure
         assert (stopped.run, stopped.status, told and told["earlier"]) == (result.run, "budget", True)
@@ -49,6 +49,6 @@ def test_the_others_wait_for_the_first_and_no_call_is_made_for_it(tmp_path: Path
         assert all(begin >= first[1] for begin, _ in others)
         stats = provider.stats()
         assert result.status == "done" and (stats["served"], stats["repeated"]) == (len(others) + 1, 0)
-        # Nothing left to ask, no probe.
+        # Without open calls there is no probe.
         provider.reset()
         assert answered(tmp_path, **fields(provider.base))[0].calls["made"] == 0 == provider.stats()["served"]

@@ -1,4 +1,4 @@
-"""From the ledger's snapshots to what a live display shows; the driver's sign of life; budgets; a run read once."""
+"""From the ledger's snapshots to the live display; the driver's heartbeat; budgets; a run that is read once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def timeline(extent: Extent = EXTENT, started: float = 0.0, planned: Callable[[]
 
 
 def plan_of(*stages: StagePlan) -> PlanResult:
-    """A plan by bounds."""
+    """A plan from bounds."""
     return PlanResult("r1", 1, 0, 0, 0, list(stages))
 
 
@@ -52,7 +52,7 @@ def test_a_snapshot_becomes_progress() -> None:
     seen = course.progress(snapshot(0, 5, items_done=40, counted=200, failures=1, limited=2, retries=5), now=120.0)
     assert (seen.items_done, seen.rows, seen.failures) == (20 + 40, 100 + 200, 1)
     assert (seen.spent_usd, seen.reserved_usd, seen.left_usd) == (0.5, 0.25, 2.0 - 0.5 - 0.25)
-    # 40 cells in 20 s, 40 to come.
+    # 40 cells in 20 s; 40 are left.
     assert (seen.seconds, seen.seconds_left) == (20.0, 20.0)
     (model,) = seen.models
     assert (model.requests, model.rpm, model.input_tokens, model.input_tpm) == (60, 600, 9000, 1_000_000)
@@ -60,7 +60,7 @@ def test_a_snapshot_becomes_progress() -> None:
     assert (model.in_flight, model.cap, model.limited, model.paused_s, model.stopped) == (3, 8, 2, 1.5, "")
 
 
-def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
+def test_calls_show_the_progress_of_an_item_with_hundreds_of_calls() -> None:
     planned: list[PlanResult | None] = [None]
     free = replace(EXTENT, unit="topics", items=1, items_before=0, models={"openai/a": replace(REMOTE, limits=Limits())})
     course = timeline(free, planned=lambda: planned[0])
@@ -73,7 +73,7 @@ def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
     planned[0] = plan_of(StagePlan("write", "openai/a", calls=30, reused=50), StagePlan("check", "openai/a", calls=20))
     no_call_yet = at(30.0)
     assert (no_call_yet.calls_left, no_call_yet.seconds_left) == (50, None)
-    # 10 calls in the 40 s since the first snapshot; 40 are to come.
+    # 10 calls in the 40 s since the first snapshot; 40 are left.
     assert at(60.0, made=10, reused=50).seconds_left == 40 * 40 / 10
     assert at(61.0, made=90, reused=50).seconds_left is None, "more than expected: nobody knows how many more"
     assert at(62.0, made=90, reused=50, items_done=1).seconds_left == 0.0
@@ -90,33 +90,33 @@ def test_the_time_left_is_that_of_the_slowest_model_and_no_less_than_its_limits_
         return course.progress({"made": a + b, "models": models}, now).seconds_left
 
     assert at(0.0, 0, 0) is None
-    # `b` may answer 60 a minute, whatever it did at first: 240 are left.
+    # `b` may answer 60 per minute, whatever its first rate: 240 are left.
     assert at(1.0, 30, 10) == 240.0
-    # 10 calls in 20 s: half of what its limit allows. `a` needs (600 - 60) / 3 s.
+    # 10 calls in 20 s: half of its limit. `a` needs (600 - 60) / 3 s.
     assert at(20.0, 60, 10) == pytest.approx(240 * 2)
-    # The last minute counts: since then both go at another rate.
+    # The last minute counts: since then both have another rate.
     for second in range(21, 90):
         left = at(float(second), 60 + 6 * (second - 20), 10 + (second - 20))
     assert left == pytest.approx(250 - 79, abs=12)
 
 
-def test_the_tokens_of_a_model_in_the_worker_tell_the_time_left_before_its_first_answer() -> None:
+def test_the_tokens_of_a_local_model_give_the_time_left_before_its_first_answer() -> None:
     planned = plan_of(StagePlan("say", "transformers/m", calls=16))
     local = ModelSettings(model="transformers/m", price=FREE)
     course = timeline(replace(EXTENT, models={"transformers/m": local}), planned=lambda: planned)
 
     def at(now: float, tokens: int) -> Progress:
-        # Eight answers of at most 100 tokens are under way.
+        # Eight answers of at most 100 tokens are in progress.
         return course.progress({"generated_tokens": tokens, "answers_under_way": 10 * tokens}, now)
 
     assert at(0.0, 0).seconds_left is None
     left = [at(now, int(10 * now)).seconds_left for now in (10.0, 20.0, 30.0)]
-    # 10 tokens a second: an answer in 10 s. 14 answers are to come after 20 s.
+    # 10 tokens per second: an answer takes 10 s. 14 answers are left after 20 s.
     assert left[1:] == [pytest.approx(140), pytest.approx(130)]
     assert (at(40.0, 400).tokens, at(40.0, 400).tokens_a_second) == (400, 10.0)
 
 
-def test_without_a_plan_the_items_tell_once_there_are_enough() -> None:
+def test_without_a_plan_the_items_give_the_time_left() -> None:
     course = timeline()
     assert course.progress(snapshot(0, items_done=7), now=10.0).seconds_left is None
     assert course.progress(snapshot(0, items_done=8), now=10.0).seconds_left == pytest.approx(10 / 8 * 72)
@@ -125,7 +125,7 @@ def test_without_a_plan_the_items_tell_once_there_are_enough() -> None:
 def test_rates_are_those_of_the_last_seconds() -> None:
     course = timeline()
     for second in range(31):
-        # 5 calls a second at first, 20 a second in the last ten.
+        # 5 calls per second at first, 20 per second in the last ten seconds.
         made = 5 * second if second <= 20 else 100 + 20 * (second - 20)
         seen = course.progress(snapshot(made), now=float(second))
     assert seen.calls_a_second == seen.models[0].calls_a_second == pytest.approx(20.0)

@@ -1,4 +1,4 @@
-"""Anthropic's cache: which beginnings of prompts are marked, what that costs, and what the plan says about it."""
+"""Anthropic's cache: the marked beginnings of prompts, their cost, and the plan's report about them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_queries_of_a_haystack_share_its_documents(tmp_path: Path, cache: An
     written, stage = books["tokens_written"] + books["tokens_written_1h"], planned.stages[0]
     assert (result.status, round(result.usd["spent"] * 1e6), again.calls["made"]) == ("done", books["micros"], 0)
     assert (books["tokens_written_1h"] > 0) == (cache == "1h")
-    # One query pays for storing the documents, and the other three read them.
+    # One query pays for storing the documents, and the other three read them from the cache.
     assert books["tokens_cached"] == 3 * written > 0
     assert row["cached_share"] == pytest.approx(books["tokens_cached"] / books["tokens_in"])
     assert (stage.cache_write_tokens, stage.cache_read_tokens) == pytest.approx((written, 3 * written), rel=0.01)
@@ -75,7 +75,7 @@ def test_a_ranking_is_not_shared(tmp_path: Path) -> None:
 
 def test_the_plan_warns_of_a_beginning_that_is_too_short_for_the_cache(tmp_path: Path) -> None:
     asked = spec("http://127.0.0.1:1", judge={"model": "anthropic/claude-haiku-4-5"})
-    (warning,) = [line for line in api.plan(asked, str(tmp_path)).warnings if "caches none below 4,096" in line]
+    (warning,) = [line for line in api.plan(asked, str(tmp_path)).warnings if "caches only prefixes of at least 4,096" in line]
     assert warning.startswith("anthropic/claude-haiku-4-5: ")
 
 

@@ -1,4 +1,4 @@
-"""How items reach the workers, with workers that are functions: no queue slows another, and prefixes stay together."""
+"""Items on their way to workers, which are functions here: no queue slows another, and shared prefixes stay together."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def names(batch: Sequence[WorkItem]) -> list[str]:
 
 
 def taken(queue: ItemQueue) -> list[tuple[int, list[WorkItem]]]:
-    """All batches that the queue gives away before one comes back."""
+    """All batches that the queue gives out before one comes back."""
     found = []
     while (batch := queue.take()) is not None:
         found.append(batch)
@@ -157,7 +157,7 @@ def test_a_queue_closes_after_so_many_stops_at_the_budget_in_a_row() -> None:
 
 
 class Workers:
-    """Workers that take a time of each queue's own; `refuse` says which items do not fit into the budget."""
+    """Workers with a duration for each queue; `refuse` names the items that do not fit into the budget."""
 
     def __init__(self, seconds: dict[str, float], refuse: Callable[[Item], bool] = lambda item: False) -> None:
         self.seconds = seconds
@@ -189,7 +189,7 @@ async def blocks_of(
 
 
 def dispatch(workers: Workers, items: Sequence[WorkItem], max_in_flight: int = 8, **options: Any) -> tuple[Dispatcher, float]:
-    """(the dispatcher at its end, when it began on the loop's clock)."""
+    """(the dispatcher at its end, the start on the loop's clock)."""
     queues = {queue: QueueSettings("calling", 2, max_in_flight, 4) for queue in {one.item.queue for one in items}}
 
     async def run() -> tuple[Dispatcher, float]:
@@ -206,7 +206,7 @@ def test_a_slow_queue_holds_back_no_other() -> None:
     workers, alone = Workers({QUICK: 0.01, SLOW: 0.04}), Workers({QUICK: 0.01})
     dispatcher, began = dispatch(workers, [work(f"q{number}", queue) for number in numbers for queue in (QUICK, SLOW)])
     _, began_alone = dispatch(alone, [work(f"q{number}") for number in numbers])
-    # 400 items, 16 at once, 0.01 s each batch: 0.25 s; the slow queue takes four times as long.
+    # 400 items, 16 at once, 0.01 s per batch: 0.25 s; the slow queue takes four times as long.
     quick, quick_alone = workers.ended[QUICK] - began, alone.ended[QUICK] - began_alone
     assert quick <= 1.01 * quick_alone < 0.3 < 0.9 < workers.ended[SLOW] - began
     assert workers.most == {QUICK: 16, SLOW: 16}
@@ -265,7 +265,7 @@ def test_others_take_over_from_a_worker_that_is_lost() -> None:
     still_time.run(run())
 
 
-def test_items_are_sent_to_the_workers_that_there_are() -> None:
+def test_items_are_sent_to_the_present_workers() -> None:
     workers = Workers({QUICK: 0.01})
     seats = {1}
     sent: list[int] = []
@@ -280,7 +280,7 @@ def test_items_are_sent_to_the_workers_that_there_are() -> None:
         await asyncio.sleep(0.015)
         (queue,) = dispatcher.of("calling")
         assert set(sent) == {1} and queue.is_full and not queue.is_idle(1)
-        # One that comes takes over, and one that has gone is sent nothing.
+        # A new worker takes over items, and a worker that has left gets none.
         seats.add(2)
         dispatcher.pump()
         assert sent[-1] in seats
@@ -304,7 +304,7 @@ def test_items_are_prepared_no_faster_than_the_hungriest_queue_needs_them() -> N
     workers = Slow({QUICK: 0.0})
     dispatch(workers, [work(f"q{number}") for number in range(n_items)], max_in_flight=400, size=500, taken=taken)
     assert len(workers.answered) == n_items
-    # What waits, what is out at two workers, and the block that was taken last.
+    # The waiting items, the items at two workers, and the last block.
     assert most_waiting <= AHEAD + 2 * 400 + 500
 
 
@@ -331,9 +331,9 @@ def test_what_calls_and_what_computes_go_to_workers_of_their_own() -> None:
     }
     a, b, c = (found[f"openai/{name}"] for name in "abc")
     assert (a.max_in_flight, a.batch_size, b.batch_size) == (CALLING_AT_ONCE, 16, 1)
-    # There is always a next one to ask, however many may be asked at once.
+    # There is always another item to ask about, whatever the concurrency.
     assert c.max_in_flight == 2 * 3000
-    # A local judge computes, too: few items at a time, so that no worker has all that is left.
+    # A local judge computes, too: it gets few items at a time, so that no worker has all that are left.
     assert (found["offline/lead"].max_in_flight, found["replay/gpt-4o"].max_in_flight, found["offline/lead"].batch_size) == (
         32,
         4,
@@ -349,7 +349,7 @@ def test_somewhat_more_items_hold_a_prompt_than_may_ask_the_model_at_once() -> N
     ask = Ask(workload, next(workload.items()), None, {})
 
     async def inside(stage: str, model: str) -> int:
-        """How many of 500 hold a prompt at once."""
+        """How many of 500 items hold a prompt at once."""
         now = most = 0
 
         async def one() -> None:

@@ -1,4 +1,4 @@
-"""A run's own Ray: a private folder, and who can reach the Ray that lives there."""
+"""A run's own Ray: a private folder, and the processes that can reach this Ray."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paid_runs import KEY_ENV, fields_of
 from runs import PATIENCE_S, listening, open_to_others, process_tree, start, write_spec
 from simulated_provider import KEY, simulated_provider, until
 
-# Whoever has no token asks Ray for the nodes of its cluster.
+# A process without a token asks Ray for the nodes of its cluster.
 STRANGER = """
 import sys
 from ray.autoscaler.v2.sdk import get_cluster_status
@@ -30,7 +30,7 @@ except Exception as error:
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A temporary folder of a short name."""
+    """A temporary folder with a short name."""
     folder = Path(tempfile.mkdtemp(prefix="rh", dir="/tmp"))
     monkeypatch.setenv("TMPDIR", str(folder))
     yield folder
@@ -63,7 +63,7 @@ def test_nobody_else_reaches_a_runs_ray(temporary: Path, tmp_path: Path, monkeyp
 
 
 def nodes_for(port: int, variables: Mapping[str, str]) -> str:
-    """What a process of such variables is told that asks a cluster for its nodes."""
+    """The answer to a process with these variables that asks a cluster for its nodes."""
     command = [sys.executable, "-c", STRANGER, f"127.0.0.1:{port}"]
     environment = {**os.environ, **variables}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)

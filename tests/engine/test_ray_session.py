@@ -1,4 +1,4 @@
-"""What goes wrong while a Ray of a run's own comes up, or one is joined: one clear line, and nothing is left behind."""
+"""Errors while a run's own Ray starts, or another Ray is joined: one clear line, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`summhay release`: money that a kill left in doubt is freed when a person says so, and never while a driver is at work."""
+"""`summhay release` frees uncertain money when the user asks for it, and never while a driver is running."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_money_in_doubt_is_freed_by_a_person_and_can_be_spent(
         process.communicate()
     before = summhay("status", run, "--store", store)["usd"]
     assert before["uncertain"] > 0 == before["reserved"]
-    # What is left of this budget is in doubt.
+    # The rest of this budget is uncertain.
     budget = str(before["spent"] + before["uncertain"])
     stopped = summhay("run", spec, "--store", store, "--executor", "inline", "--budget", budget, code=BUDGET)
     assert stopped["calls"]["made"] == 0 and stopped["usd"]["uncertain"] == before["uncertain"]
@@ -50,7 +50,7 @@ def test_money_in_doubt_is_freed_by_a_person_and_can_be_spent(
     again = summhay("run", spec, "--store", store, "--executor", "inline", "--budget", budget, code=BUDGET)
     assert again["calls"]["made"] > 0 == again["usd"]["uncertain"]
     assert before["spent"] < again["usd"]["spent"] <= float(budget)
-    # Once for each kill, and nothing where nothing is in doubt.
+    # Once for each kill, and nothing if nothing is uncertain.
     assert api.release(run, str(store)).released == 0
     with pytest.raises(SystemExit) as stop:
         cli.main(["release", run, "--store", str(store)])

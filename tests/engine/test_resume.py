@@ -1,4 +1,4 @@
-"""Kills: whatever dies, going on gives the tables of a run that nothing happened to, and asks nothing twice."""
+"""Kills: whatever is killed, resuming gives the tables of an undisturbed run, and asks nothing twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_CELLS = 9 * N_SYSTEMS
 
 @pytest.fixture(scope="module")
 def news1(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The run of the main job on a released haystack that nothing happened to, without Ray."""
+    """The undisturbed run of the main job on a released haystack, without Ray."""
     folder = tmp_path_factory.mktemp("news1")
     fields = {
         "haystacks": [str(summhay_data / "topic_news1.json")],
@@ -88,7 +88,7 @@ def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path:
         if wait_for_answers(process, store, len(log_records(store)) + draw.randint(1, 30)):
             killed += 1
         kill(process)
-    # What workers answered before they noticed the first kill may have been the rest.
+    # The answers that workers gave before they noticed the first kill may have been the rest.
     assert killed
     before = len(log_records(store))
     result = summhay("run", news1["spec"], "--store", store, *RAY)
@@ -109,7 +109,7 @@ def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> N
         assert kill_worker(process.pid)
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors.decode()[-2000:]
-    # Ray tells of the dead workers: not among the results.
+    # Ray reports the dead workers on stderr, not among the results.
     assert json.loads(output)["cells"]["done"] == N_CELLS
     records = log_records(store)
     assert len(records) == len({record["key"] for record in records})
@@ -125,7 +125,7 @@ def test_two_drivers_at_once_and_another_number_of_workers_give_the_same_tables(
     assert wait_for_answers(other, store, 1)
     result = summhay("run", news1["spec"], "--store", store, *RAY, "--set", "workers=1")
     _, complaint = other.communicate(timeout=300)
-    # It was done before the later one came, or made way for it.
+    # The first driver had finished before the second one came, or gave way to it.
     assert other.returncode == 0 or "took the run over" in complaint.decode().splitlines()[-1]
     records = log_records(store)
     assert len(records) == len({record["key"] for record in records})

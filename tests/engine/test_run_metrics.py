@@ -15,7 +15,7 @@ Shown = dict[str, float]
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
-    """Metric -> the value shown last, without Ray's exporter."""
+    """Metric -> the last value, without Ray's exporter."""
     values: Shown = {}
 
     class Gauge:

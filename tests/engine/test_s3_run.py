@@ -1,4 +1,4 @@
-"""The run on S3: what the network, signals, kills and other drivers do to it, seen from outside."""
+"""A run on S3 under network faults, signals, kills and other drivers, seen from outside."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def server(monkeypatch: pytest.MonkeyPatch, desk: Office, tmp_path: Path) -> S3S
 def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: S3Server, tmp_path: Path) -> None:
     with FaultProxy(server.url) as proxy:
         store, spec = server.uri(server.bucket(), url=proxy.url), desk.spec()
-        # Some strike for certain, in the log and in the run; more by chance, anywhere.
+        # Some faults surely hit the log and the run; more occur by chance, anywhere.
         certain = [Fault(kind, times=2, method="PUT", key=key) for kind in KINDS for key in ("/answers/", "/runs/")]
         for fault in (*certain, Fault("503", 0.05), Fault("lose", 0.02, method="PUT"), Fault("drop", 0.02)):
             proxy.add(fault)
@@ -103,7 +103,7 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
         wait_for_session(second, store, 2)
     code, lines = said(first)
     assert (code, len(lines)) == (6, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
-    # What the first had in flight it has finished and shipped.
+    # The first driver has finished its calls in flight and stored the answers.
     before = desk.served()
     assert sum(logged(store).values()) >= before - 8
     desk.wait(second, before + 12)
@@ -115,7 +115,7 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
     assert desk.tables_of(done, store) == desk.tables
     answers = logged(store)
     assert len(answers) == desk.calls and set(answers.values()) == {1}
-    # Nothing twice but what was sent and not durable at the kill: at most twice as many as may be sent at once.
+    # Only calls that were sent and not durable at the kill are repeated: at most twice the concurrency.
     assert desk.served() - desk.calls <= not_durable <= 2 * AT_ONCE
     assert at_most(done) >= desk.provider.stats()["micros"] / 1e6 - 1e-6
     served = desk.served()

@@ -1,4 +1,4 @@
-"""The flex tier: its price, its lack of capacity, and the fallback to the standard tier, against the simulated provider."""
+"""The flex tier: its price, its lack of capacity, and the fallback to the standard tier, with the simulated provider."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_flex_costs_its_price_and_lack_of_capacity_is_no_attempt(tmp_path: Path,
         again = summhay_ray.run(spec(model="openai/o3", api_base=provider.base), str(tmp_path), executor="inline")
     assert (result.status, stats["rate_limited"] > 0, list(stats["channels"])) == ("done", True, ["flex"])
     assert round(result.usd["spent"] * 1e6) == stats["micros"]
-    # The tier is no part of an answer's key.
+    # The tier is not part of an answer's key.
     assert (again.calls["made"], again.run) == (0, result.run)
 
 

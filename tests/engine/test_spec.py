@@ -1,4 +1,4 @@
-"""The spec: what is accepted, what is refused and how, and what makes a run's identity."""
+"""The spec: accepted and refused fields, the messages, and the parts of a run's identity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOOD: dict[str, Any] = {
 
 
 def parse_spec(fields: Mapping[str, Any]) -> Any:
-    """The checked spec; the haystacks are read, and nothing is asked."""
+    """The checked spec; the haystacks are read, and no model is called."""
     return api.load(fields).spec
 
 

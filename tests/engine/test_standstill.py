@@ -1,4 +1,5 @@
-"""Processes of a run that stand still (SIGSTOP): the run ends right; what goes on after 20 seconds pays for nothing twice."""
+"""Processes of a run are paused (SIGSTOP). The run ends right, and a process that continues after 20 seconds pays for nothing
+twice."""
 
 from __future__ import annotations
 
@@ -54,5 +55,5 @@ def test_others_do_the_work_of_a_worker_that_stands_still_for_good(
     assert process.returncode == 0, complaint.decode()[-2000:]
     done = json.loads(output)
     assert done["status"] == "done" and desk.tables_of(done, store) == desk.tables
-    # What the worker had in flight is asked again.
+    # The worker's calls in flight are made again.
     assert desk.served() <= desk.calls + 2 * 4

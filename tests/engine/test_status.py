@@ -1,4 +1,4 @@
-"""`status` while a run goes on after a stop, after it was ended, and what is left of it then: grids, rejudges and syntheses."""
+"""`status` of a run that continues after a stop, and the work that is left: grids, rejudges and syntheses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def told(run: RunStore) -> dict[str, str]:
 
 
 def start(run: RunStore, budget_usd: float | None) -> drivers.DriverSession:
-    """As a start of a run does it."""
+    """Start a run as the engine does."""
     session = begin_session(run.store.files, run.run_id, True)
     keep_start(run, session.number, budget_usd)
     return session
@@ -61,7 +61,7 @@ def run(tmp_path: Path) -> RunStore:
     return Store(str(tmp_path / "store")).create_run("r1", record("summhay"), all_tables(SummHay))
 
 
-def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> None:
+def test_a_start_ends_an_earlier_stop_and_reports_its_budget(run: RunStore) -> None:
     first = start(run, 0.05)
     keep_stop(run, first.number, {"status": "budget", "budget_usd": 0.05, "left": LEFT})
     first.end("done")
@@ -71,7 +71,7 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
         "3 cells, about 30 calls, 0.2500 dollars expected, 9.0000 dollars at most; go on with: summhay run SPEC --budget MORE"
     )
     second = start(run, 3.0)
-    # Nothing is committed yet, and the old stop does not stand any more.
+    # Nothing is committed yet, and the old stop is not valid any more.
     history = History(run)
     assert (history.stop, history.budget_usd, history.start) == (
         None,
@@ -103,7 +103,7 @@ def test_what_a_run_is_at_ends_with_its_cells(run: RunStore) -> None:
     assert status(run).status == "done"
 
 
-def test_a_rejudge_stands_like_a_run(run: RunStore) -> None:
+def test_a_rejudge_has_the_status_of_a_run(run: RunStore) -> None:
     for cell in ("c1", "c2"):
         run.commit(ITEM, [Finished(cell, {})])
     judged = run.store.create_run("j1", record("rejudge"), all_tables(SummHay))
@@ -116,7 +116,7 @@ def test_a_rejudge_stands_like_a_run(run: RunStore) -> None:
     assert History(judged).stop is None
 
 
-def test_a_synthesis_that_goes_on_tells_what_is_really_left(tmp_path: Path) -> None:
+def test_a_synthesis_in_progress_reports_the_remaining_work(tmp_path: Path) -> None:
     grid, store = small(models={"outline": PRICED, "write": PRICED}, topics={"made_up": 2}), Store(str(tmp_path))
     stopped, first = run_inline(grid, store, 0.003)
     stopped, second = run_inline(grid, store, 0.006)
@@ -149,7 +149,7 @@ def test_a_synthesis_that_is_done_is_held_against_its_bounds(tmp_path: Path, cap
         assert "planned at least / expected / at most" in out and shown in out
 
 
-def test_a_damaged_start_is_said(run: RunStore) -> None:
+def test_a_damaged_start_is_reported(run: RunStore) -> None:
     start(run, 1.0).end("done")
     (Path(run.store.uri) / "runs/r1/starts/00000001.json").write_bytes(b"[1")
     told = status(run)

@@ -1,4 +1,4 @@
-"""`summhay run` on a store that cannot be used, or becomes full: one clear line, and no call that is lost or paid in vain."""
+"""`summhay run` on an unusable or full store: one clear line, and no call that is lost or paid in vain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def provider() -> Iterator[Simulated]:
 
 
 def check(provider: Simulated, folder: Path, store: str | Path, *words: str, code: int = 2) -> None:
-    """A run is refused by one line that says all the words, soon, and nothing was asked."""
+    """The run is refused quickly, by one line with all these words, and makes no call."""
     spec = write_spec(folder, fields_of(provider.base))
     found, complaint, seconds = refused(spec, store)
     (line,) = complaint.splitlines()
@@ -57,14 +57,14 @@ class Disk:
             pytest.skip(f"this machine mounts no tmpfs for us: {done.stderr.strip()}")
 
     def fill(self) -> None:
-        """Until not a byte is left."""
+        """Fill the disk to the last byte."""
         with contextlib.suppress(OSError), (self.folder / "ballast").open("ab", buffering=0) as ballast:
             while True:
                 # A full disk takes part of a block first.
                 ballast.write(bytes(4096))
 
     def used(self) -> int:
-        """Bytes that are not free."""
+        """Bytes in use."""
         room = os.statvfs(self.folder)
         return (room.f_blocks - room.f_bfree) * room.f_frsize
 
@@ -80,7 +80,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def fill_up(desk: Office, disk: Disk, store: str | Path, executor: str) -> None:
-    """A run whose disk fills up stops, says so, asks nothing more, and goes on to its end when there is room."""
+    """A run whose disk fills up stops with a message, makes no more calls, and continues to its end when there is room."""
     spec = desk.spec()
     process = start(spec, store, "--executor", executor)
     desk.wait(process, 24)
@@ -95,7 +95,7 @@ def fill_up(desk: Office, disk: Disk, store: str | Path, executor: str) -> None:
     disk.mount("remount,size=96m")
     done = desk.again(spec, store)
     assert desk.tables_of(done, store) == desk.tables
-    # What the provider had answered and the disk did not take is asked again: no more than were in flight.
+    # Answers that did not fit on the disk are requested again: at most as many as were in flight.
     assert desk.calls <= desk.served() <= desk.calls + 16
     assert at_most(done) >= desk.provider.stats()["micros"] / 1e6 - 1e-6
     assert summhay("run", spec, "--store", store, "--executor", executor)["calls"]["made"] == 0
@@ -110,12 +110,12 @@ def test_a_store_on_a_full_disk(desk: Office, disk: Disk, monkeypatch: pytest.Mo
 @pytest.mark.soak
 @pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
 def test_a_disk_that_is_full_at_the_end_of_a_run(disk: Disk, tmp_path: Path, executor: str) -> None:
-    """Parts, commits or the tables at the end: one line each time, and with more room the run goes on."""
+    """Parts, commits or the tables at the end: one line each time, and with more room the run continues."""
     spec, store = write_spec(tmp_path, {**SAMPLE, "workers": 1}), disk.folder / "store"
 
     def ends(room: int) -> bool:
         disk.mount(f"remount,size={disk.used() + room}")
-        # A process of its own: where its end cannot be noted on the full disk, it is seen to be gone.
+        # A separate process: if its end cannot be recorded on the full disk, other processes see that it is gone.
         ended = subprocess.run([SUMMHAY, "run", spec, "--store", store, "--executor", executor], capture_output=True, text=True)
         lines = [line for line in ended.stderr.splitlines() if line.startswith("summhay: ")]
         if ended.returncode:

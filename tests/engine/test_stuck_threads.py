@@ -1,4 +1,4 @@
-"""A run ends at once where it is told to, even while a thread computes in code that hears no signal."""
+"""A run ends at once on request, even while a thread computes in code that ignores signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending a run as a job: to a job server of the test's own making."""
+"""A run is sent as a job, to a job server that the test starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUN = api.load(SPEC).run_id
 
 
 def sent_to(folder: Path, budget: float | None = None, **more: Any) -> RayJob:
-    """The job of the spec, its store in a folder."""
+    """The job of the spec, with its store in a folder."""
     return api.submit(SPEC, URL, str(folder / "a store"), budget=budget, **more)
 
 
@@ -118,7 +118,7 @@ def test_a_relative_store_is_this_machines(tmp_path: Path, monkeypatch: pytest.M
 
 
 def answering(status: int, body: bytes) -> contextlib.AbstractContextManager[str]:
-    """A server that answers any request so."""
+    """A server that gives this answer to any request."""
     return serving(lambda _: Answer(body, status))
 
 
@@ -138,7 +138,7 @@ def test_what_is_no_job_server_of_ours(status: int, body: bytes, said: str) -> N
     assert said in str(refused.value) and str(refused.value).startswith(f"--address {url}: ")
 
 
-def test_another_ray_is_told_and_used() -> None:
+def test_another_version_of_ray_is_reported_and_used() -> None:
     with answering(200, b'{"ray_version": "2.99.0"}') as url:
         assert "the cluster runs Ray 2.99.0, this machine" in submit.reach(url)[0]
     import ray
@@ -158,7 +158,7 @@ def test_no_proxy_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_PROXY", raising=False)
     with answering(200, json.dumps({"ray_version": ray.__version__}).encode()) as url:
         assert submit.reach(url) == []
-        # It asks for the version, too.
+        # It requests the version, too.
         submit.job_client(url)
     monkeypatch.setenv("https_proxy", "socks5://127.0.0.2:1")
     with pytest.raises(UserError, match="--address https://head.invalid: https_proxy names a socks5 proxy"):
@@ -185,7 +185,7 @@ def test_nothing_listens_or_speaks_http() -> None:
 
 @dataclass
 class Talker:
-    """A job's log that breaks off, and its end."""
+    """A job's log that breaks off, and the job's end."""
 
     pieces: list[list[str | Exception]]
     ends: list[JobDetails | Exception]
@@ -210,14 +210,14 @@ def follow(monkeypatch: pytest.MonkeyPatch, talker: Talker) -> tuple[JobEnd, str
     return job.follow(said.append), "".join(said)
 
 
-def test_a_log_that_breaks_off_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_log_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = [["one ", "two", RuntimeError("closed")], ["one two thr", OSError()], ["one ", "two three"], ["one two three four"]]
     ends = [details("j-1"), details("j-1", "SUCCEEDED", driver_exit_code=0)]
     end, said = follow(monkeypatch, Talker(pieces, ends))
     assert (end, said) == (JobEnd("SUCCEEDED", 0), "one two three four")
 
 
-def test_a_death_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_death_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     message = "Job entrypoint command failed with exit code -9, last available logs (truncated to 20,000 chars):\nsecret\n"
     end, _ = follow(monkeypatch, Talker([[]], [details("j-1", "FAILED", driver_exit_code=-9, message=message)]))
     assert (end.exit_code, "\n" in end.message, "secret" in end.message) == (1, False, False)

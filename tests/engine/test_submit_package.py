@@ -1,4 +1,4 @@
-"""What goes with a job: the spec, its files, a person's own modules, and never a key."""
+"""The contents of a job's package: the spec, its files, the user's own modules, and never a key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load(folder: Path, **fields: Any) -> Workload[Any]:
 
 
 def packed(folder: Path, out: Path, **fields: Any) -> dict[str, Any]:
-    """The package written; gives its spec."""
+    """Write the package, and return its spec."""
     out.mkdir()
     package.pack(load(folder, **fields)).write(out)
     spec: dict[str, Any] = yaml.safe_load((out / package.SPEC).read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def packed(folder: Path, out: Path, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture()
 def folder(tmp_path: Path) -> Path:
-    """A spec's folder with two haystacks of one file name, and a prompt beside it."""
+    """A spec's folder with two haystacks of the same file name, and a prompt in the parent folder."""
     here = tmp_path / "specs"
     (here / "old").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -88,7 +88,7 @@ class Own:
 
 @pytest.fixture()
 def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Modules of a person's own in the folder where they stand."""
+    """The user's own modules in the current folder."""
     tools = folder / "tools_of_mine"
     (tools / "data").mkdir(parents=True)
     (tools / ".cache").mkdir()
@@ -166,7 +166,7 @@ def test_a_key_in_a_file_is_known_too(folder: Path, tmp_path: Path, monkeypatch:
     (folder / "p.txt").write_text(PROMPT + KEY, encoding="utf-8")
     with pytest.raises(package.UserError, match=r"^news\.json holds"):
         (folder / "news.json").write_text(json.dumps(load_sample("news") | {"note": KEY}), encoding="utf-8")
-        # By way of the store it would leave, too.
+        # It would leave through the store, too.
         package.pack(load(folder, haystacks=["news.json"]), {"news.json": "store/" + "0" * 64})
     with pytest.raises(package.UserError, match=r"^p\.txt holds"):
         package.pack(load(folder, summarizers=[{"model": "offline/lead", "prompt": "p.txt"}]))

@@ -1,4 +1,4 @@
-"""Sending a run whose store is a bucket: the haystacks go by way of the store, and no credentials of this machine go at all."""
+"""A run with a bucket as store is sent as a job: the haystacks go through the store, and no credentials leave this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ URL = "http://head:8265"
 
 
 def spec_of(folder: Path, number: int = 3) -> Path:
-    """A spec of so many small haystack files and a sample."""
+    """A spec of this many small haystack files and a sample."""
     names = [f"topic{index}.json" for index in range(number)]
     for index, name in enumerate(names):
         raw = made_haystack(index, documents=4, words=30, subtopics=2, insights=2)
@@ -42,7 +42,7 @@ def no_credentials(patch: pytest.MonkeyPatch) -> None:
 def test_haystacks_go_by_way_of_the_store(
     server: Server, s3_bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Larger than a job may be.
+    # Larger than the limit of a job.
     monkeypatch.setattr(package, "MOST_BYTES", 100)
     spec, uri = spec_of(tmp_path), s3_bucket.uri()
     job = api.submit(spec, URL, uri)
@@ -52,7 +52,7 @@ def test_haystacks_go_by_way_of_the_store(
     names = [entry.partition("/")[2].partition("/") for entry in stored]
     assert [(len(digest), name) for digest, _, name in names] == [(64, f"topic{index}.json") for index in range(3)]
     assert sample == "sample/news" and all(entry.startswith("store/") for entry in stored)
-    # What a node does with it.
+    # A node uses it in this way.
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / package.SPEC).write_bytes(server.files[package.SPEC])
     assert api.load(tmp_path / "there" / package.SPEC, store=uri).run_id == job.run == api.load(spec).run_id
@@ -92,7 +92,7 @@ def test_without_credentials_here_the_files_go_with_the_job(
     assert sorted(server.files) == [package.SPEC, "topic0.json", "topic1.json", "topic2.json"]
     assert "no credentials for the store here" in job.notes[0] and "none are sent" in job.notes[0]
     monkeypatch.setattr(package, "MOST_BYTES", 100)
-    with pytest.raises(package.UserError, match="give an s3:// store that can be reached from here, "):
+    with pytest.raises(package.UserError, match="give an s3:// store that this machine can reach, "):
         api.submit(spec, URL, s3_bucket.uri("other"))
 
 
@@ -127,7 +127,7 @@ def test_a_service_of_this_machine_s_settings_is_named_for_the_nodes(
     assert job.store == s3_bucket.uri() and s3_bucket.uri() in server.sent[0]["entrypoint"]
 
 
-def test_the_spec_s_endpoint_is_where_its_haystacks_lie(server: Server, s3_bucket: Bucket, tmp_path: Path) -> None:
+def test_haystacks_are_found_at_the_specs_endpoint(server: Server, s3_bucket: Bucket, tmp_path: Path) -> None:
     job = api.submit(spec_of(tmp_path, 2), URL, s3_bucket.uri())
     spec = server.spec() | {"endpoint_url": s3_bucket.server.url}
     assert api.load(spec, store=f"s3://{s3_bucket.name}/store").run_id == job.run

@@ -1,4 +1,4 @@
-"""A spec from somebody else: it runs no code of its own, reads nothing outside its folder, and sends no key elsewhere."""
+"""A spec from somebody else runs no code of its own, reads nothing outside its folder, and sends no key elsewhere."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def load(folder: Path, untrusted: bool = True, **fields: Any) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A spec's folder, in which a person stands, with code in it, and a haystack, prompt, ... outside it."""
+    """A spec's folder as the current folder, with code in it, and a haystack, prompt, ... outside it."""
     here = tmp_path / "got"
     (here / "links").mkdir(parents=True)
     (here / "hostile.py").write_text(MODULE, encoding="ascii")
@@ -94,7 +94,7 @@ def test_its_code_is_not_imported(fields: dict[str, Any], folder: Path) -> None:
     assert not (folder / "imported").exists() and str(folder) not in sys.path
 
 
-def test_own_code_is_imported_from_the_folder_one_stands_in_only_where_it_is_named(folder: Path) -> None:
+def test_own_code_is_imported_from_the_current_folder_only_if_it_is_named(folder: Path) -> None:
     load(folder, untrusted=False)
     assert str(folder) not in sys.path
     load(folder, untrusted=False, retrievers=["hostile:Own"])
@@ -102,7 +102,7 @@ def test_own_code_is_imported_from_the_folder_one_stands_in_only_where_it_is_nam
 
 
 def named(place: str) -> list[tuple[dict[str, Any], str]]:
-    """Specs that name something in a place, and what."""
+    """Specs that name something in a place, and the kind of the thing."""
     return [
         ({"haystacks": [f"{place}news.json"]}, "news.json"),
         ({"haystacks": [f"{place}synth.yaml"]}, "synth.yaml"),
@@ -132,7 +132,7 @@ def test_nothing_outside_its_folder_is_read(how: str, folder: Path, monkeypatch:
         with pytest.raises(UserError) as refused:
             load(folder, **fields)
         line = str(refused.value)
-        # A home's ~ is known for model folders alone; elsewhere there is no such file.
+        # A home's ~ is expanded for model folders only; elsewhere there is no file of this name.
         assert name in line and ("is outside" in line or "no f" in line), (fields, line)
         assert "is outside" in line or how == "from home", (fields, line)
 
@@ -159,7 +159,7 @@ def test_what_lies_in_its_folder_is_the_same_run_as_for_a_trusted_spec(
         assert load(place, **fields).run_id == trusted.run_id
     done = api.run(folder / "spec.yaml", str(tmp_path / "store"), untrusted=True)
     assert (done.run, done.status) == (trusted.run_id, "done")
-    # A file of the folder one stands in is not the spec's.
+    # A file of the current folder is not the spec's.
     (tmp_path / "only-here.json").write_text(json.dumps(load_sample("news")), encoding="utf-8")
     assert load(folder, untrusted=False, haystacks=["only-here.json"])
     with pytest.raises(SpecError, match="no file 'only-here.json'"):
@@ -192,7 +192,7 @@ def test_a_key_stays_with_its_provider(entry: dict[str, Any], refused: str, fold
 
 
 def embedder(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry as an embedding model's."""
+    """The entry as an embedding model."""
     return {
         "embed": entry["model"],
         **{name: value for name, value in entry.items() if name != "model"},
@@ -207,7 +207,7 @@ def test_the_stores_credentials_go_to_no_service_that_it_names(folder: Path) -> 
 
 def test_a_job_is_as_untrusted_as_its_spec(folder: Path) -> None:
     assert JobOrder("s3://bucket/store", untrusted=True).entrypoint().endswith(" --untrusted")
-    # On the cluster, Python looks for modules first among the files of the job.
+    # On the cluster, Python looks for modules first among the job's files.
     prompt = (folder / "prompt.txt").read_text(encoding="utf-8")
     (folder / "json.py").write_text(prompt, encoding="utf-8")
     fields = {"summarizers": [{"model": "offline/lead", "prompt": "json.py"}]}

@@ -1,4 +1,4 @@
-"""Items are committed together, each as soon as it should, and an item that goes wrong is a row that stops no other."""
+"""Items are committed in groups, each as soon as possible, and a failed item is a row that stops no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def answered(number: int) -> Answered:
 
 
 def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 0.0) -> list[list[str]]:
-    """The commits of items that take so many seconds."""
+    """Commit items that take `seconds`, and return the commits."""
     made: list[list[str]] = []
 
     async def commit(ready: Sequence[Answered]) -> Sequence[None]:
@@ -44,10 +44,10 @@ def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 
 
 
 def test_items_are_committed_together() -> None:
-    # The last one is ready after 0.1 s: nobody is under way then, and all go together.
+    # The last item is ready after 0.1 s: no other item is in progress then, and all are committed.
     assert [len(names) for names in commit_all([0.0, 0.05, 0.1], every_s=60)] == [3]
     assert [len(names) for names in commit_all([0.0] * ITEMS_A_COMMIT + [0.2], every_s=60)] == [ITEMS_A_COMMIT, 1]
-    # No item waits longer than that for others.
+    # No item waits longer for others.
     assert [len(names) for names in commit_all([0.0, 0.0, 0.6], every_s=0.2)] == [2, 1]
 
 
@@ -68,7 +68,7 @@ def test_a_commit_that_fails_is_an_error_of_every_item_of_it() -> None:
     assert [type(one) for one in asyncio.run(run())] == [OSError] * 3
 
 
-def test_what_is_ready_waits_as_long_as_it_is_told() -> None:
+def test_ready_items_wait_for_the_given_time() -> None:
     made: list[float] = []
 
     async def commit(ready: Any) -> Sequence[None]:

@@ -1,4 +1,4 @@
-"""A worker as an actor, without Ray: what it says when it begins, and how it ends."""
+"""A worker as an actor, without Ray: its messages at the start, and its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.core
 
 
 class LedgerHandle:
-    """The ledger's actor as `ray.get_actor` gives it: remembers what it was asked."""
+    """The ledger's actor as `ray.get_actor` returns it: records the calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, tuple[Any, ...]]] = []
@@ -41,7 +41,7 @@ class LedgerHandle:
                 verb, *rest = values
                 return getattr(self, verb.__name__).remote(*rest)
             self.asked.append((name, values))
-            # What nobody waits for must not be a coroutine that nobody awaits.
+            # Calls without a waiter must not be coroutines that nobody awaits.
             return said() if name in ("exchange", "listen", "leave", "commit") else None
 
         return SimpleNamespace(remote=remote)
@@ -51,13 +51,13 @@ class LedgerHandle:
 
 
 def cluster_of(states: Mapping[str, str]) -> Any:
-    """What Ray says of a cluster with these nodes."""
+    """A cluster with these nodes, as Ray reports it."""
     return SimpleNamespace(active_nodes=[SimpleNamespace(node_id=node, node_status=state) for node, state in states.items()])
 
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """A worker's process has a log of its own; here it is this one's."""
+    """A worker's process has its own log; here it is this process's log."""
     log = logging.getLogger("summhay_ray")
     handlers, level = list(log.handlers), log.level
     yield
@@ -96,11 +96,11 @@ def test_it_takes_its_place_and_beats(handle: LedgerHandle, tmp_path: Path) -> N
 
 
 def test_it_beats_before_all_that_takes_time(handle: LedgerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a full machine a worker of low priority takes longer to load its models than the ledger waits for a sign of life."""
+    """On a full machine, a worker of low priority may take longer to load its models than the ledger waits for a heartbeat."""
     beaten: list[int] = []
 
     def slow(_: object) -> dict[str, LocalModel]:
-        # Three beats, 0.02 s apart, come while the models are loaded.
+        # Three beats, 0.02 s apart, are sent while the models are loaded.
         end = time.monotonic() + 60.0
         while handle.names().count("beat") < 3 and time.monotonic() < end:
             time.sleep(0.01)
@@ -125,7 +125,7 @@ def test_when_its_node_is_drained_it_says_all_leaves_and_ends(
     async def run() -> None:
         assert await one.answer("[]") == []
         await asyncio.sleep(0.1)
-        # Another node's end is not this worker's.
+        # The end of another node does not concern this worker.
         assert ends == []
         states["node-1"] = "DRAINING"
         while not ends:

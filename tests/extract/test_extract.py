@@ -1,4 +1,4 @@
-"""Extracts: the paper's code sentence for sentence, and ours, which keep their budgets."""
+"""Extracts: the paper's code, sentence for sentence, and ours, which keep their budgets."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_joint_recall_pays_for_redundancy_and_fills_with_the_lead() -> None:
 
 
 def brute(document: Document, summary: str, orders: tuple[int, ...]) -> Iterator[int]:
-    """As the paper's code does it: the whole text again for each candidate."""
+    """The paper's code: the whole text again for each candidate."""
     taken: list[int] = []
     while len(taken) < len(document.sentences):
         left = [number for number in range(len(document.sentences)) if number not in taken]
@@ -128,7 +128,7 @@ def test_no_extract_exceeds_its_budget_and_nothing_more_would_fit(
         assert one.tokens == count_tokens(one.text) <= budget
         assert list(one.index) == sorted(set(one.index))
         left = [cost for number, cost in enumerate(document.costs) if number not in one.index]
-        # The first sentence of an extract may need more tokens than in the middle of a text.
+        # The first sentence of an extract may need more tokens than within a text.
         opening = max(document.opening_costs, default=0)
         assert not left or sum(document.costs[number] for number in one.index) + min(left) + opening > budget
 
@@ -154,7 +154,7 @@ def test_each_summary_sentence_gets_its_support_and_the_neighbours_follow() -> N
 
 
 def test_extracts_are_the_same_in_every_process() -> None:
-    """Sets of words have another order in each; no sum may depend on it."""
+    """Sets of words have another order in each process; no sum may depend on it."""
     pairs = Path(extract_evaluate.__file__).parent / "sample" / "pairs.json"
     program = (
         "import json, sys; from summhay_ray.extract import extract; told = json.load(open(sys.argv[1])); "
@@ -173,7 +173,7 @@ def test_extracts_are_the_same_in_every_process() -> None:
     assert there == f"{here}\n" and len(here) == 8
 
 
-def test_what_cannot_be_extracted_is_told() -> None:
+def test_texts_that_cannot_be_extracted_are_reported() -> None:
     with pytest.raises(UnknownName, match="no extraction method is named 'rouge-3'"):
         extract(SOURCE, "x", "rouge-3", BUDGETS)
     for budget in (0, -1, 1.5, True):

@@ -1,6 +1,6 @@
-"""Extractors and metrics that read weights: their selection with similarities of our own, and small models made here.
+"""Extractors and metrics that read weights: their selection with given similarities, and with small models made here.
 
-The paper's weights cannot be had on every machine: random weights of real architectures, saved to a folder, take the same path.
+The paper's weights are not available on every machine. Random weights of real architectures in a folder take the same path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORDS = ["the", "cook", "hid", "key", "ship", "sailed", "at", "dawn", "is", "in"
 
 
 def hashed(pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
-    """The stand-in for a model of the reference cases (their file says how it is computed)."""
+    """A stand-in for a model of the reference cases (their file explains the computation)."""
     found = []
     for premise, hypothesis in pairs:
         digests = [hashlib.sha256(f"{premise}\0{hypothesis}\0{column}".encode()).digest() for column in range(3)]
@@ -45,7 +45,7 @@ def test_nli_selects_as_the_paper_s_code() -> None:
     for case in json.loads((REFERENCES / "nli_selection_logic.json").read_text(encoding="utf-8"))["pairs"]:
         pair = pairs.get((case["doc_id"], case["system_id"]))
         if pair is None:
-            continue  # its source is among those that are kept back
+            continue  # Its source is among the reserved ones.
         source = told["documents"][pair["doc_id"]]["source"]
         found = extract(source, pair["summary"], "nli", sorted(map(int, case["text"])), "release", hashed)
         assert {str(budget): one.text for budget, one in found.items()} == case["text"]
@@ -58,13 +58,13 @@ def test_nli_selects_as_the_paper_s_code() -> None:
 @pytest.mark.core
 def test_covering_is_joint_and_ends_with_the_lead() -> None:
     similarity = np.array([[0.9, 0.0], [0.6, 0.1], [0.1, 0.7], [0.9, 0.0], [0.0, 0.0]], dtype=np.float32)
-    # 0 raises the mean to .45; then 2, which has the other part, before 3, which is 0 again; then nothing is left to gain.
+    # 0 raises the mean to .45; then 2, which has the other part, before 3, which equals 0; then there is nothing to gain.
     assert list(by_covering(similarity)) == [0, 2, 1, 3, 4]
     assert list(by_covering(np.zeros((3, 0), dtype=np.float32))) == [0, 1, 2]
 
 
 def as_released(similarity: np.ndarray[Any, np.dtype[np.float32]]) -> list[int]:
-    """What the paper's code takes, step by step, written out: all candidates anew, numbers and places mixed up as there."""
+    """The steps of the paper's code, written out: all candidates again, with numbers and places mixed up as there."""
     taken: list[int] = []
     passed_over: set[int] = set()
     before, filling = np.float32(0), False
@@ -95,8 +95,8 @@ def test_bertscore_takes_the_wrong_sentence_in_release_as_the_paper_s_code(rows:
 
 @pytest.mark.core
 def test_the_wrong_sentence_by_hand() -> None:
-    # 0 is like nothing, so that place 0, and with it sentence 0, is no candidate from then on; 1 is taken. Of the candidates 2
-    # and 3 the latter is best, at place 1: of the sentences that are left (0, 2, 3) that is 2. The better 3 comes last.
+    # 0 is similar to nothing, so place 0, and with it sentence 0, is no candidate any more; 1 is taken. The better one of the
+    # candidates 2 and 3 is 3, at place 1; among the remaining sentences (0, 2, 3) place 1 is sentence 2. Sentence 3 comes last.
     similarity = np.array([[0, 0], [0.5, 0], [0.25, 0.25], [0, 0.5]], dtype=np.float32)
     assert list(by_covering_as_released(similarity)) == [1, 2, 0, 3]
     assert list(by_covering(similarity)) == [1, 3, 0, 2]
@@ -231,7 +231,7 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
     planned = api.plan(fields, store)
     assert (planned.cells, planned.stages[0].calls, computed) == (2 * 4, 2 * 3, []), "full and full-release are one question"
     found = api.run(fields, store=store, executor="inline")
-    # Of each pair four sentences beside one of the summary; and the summary with the sentences.
+    # Each pair has four sentences and one of the summary, and the summary with the sentences.
     assert found.status == "done" and sorted(computed) == [1, 1, 4, 4, 4, 4]
     assert len(list(Path(store).glob("vectors/*/*.parquet"))) == 4
     workload = api.load(fields)
@@ -271,7 +271,7 @@ def test_embed_is_near_to_each_summary_sentence() -> None:
 
 
 @pytest.mark.core
-def test_weights_that_are_not_here_are_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_are_not_here_are_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     from summhay_ray.encoders import NoModel
 
@@ -284,7 +284,7 @@ def test_weights_that_are_not_here_are_told_in_one_line(tmp_path: Path, monkeypa
 
 
 class Sums:
-    """A metric of one's own, in one file, with weights of its own."""
+    """A user's metric in one file, with its own weights."""
 
     name = ""
     takes_model = True
@@ -303,7 +303,7 @@ def test_a_metric_of_one_s_own() -> None:
 
 
 class NeedsWeights(Sums):
-    """One that has none of its own."""
+    """A metric that has no weights of its own."""
 
     def __init__(self, model: str) -> None:
         super().__init__(model)

@@ -25,7 +25,7 @@ def test_words(text: str, words: list[str]) -> None:
 
 
 def test_scores_by_hand() -> None:
-    # text: the cook hid key (4 words); reference: the cook hid the key (5): 4 shared, of 3 and 4 pairs 2.
+    # text: the cook hid key (4 words); reference: the cook hid the key (5): 4 shared words, and 2 of 3 and 4 pairs.
     one, two = rouge_n("The cook hid key", "the cook hid the key", 1), rouge_n("The cook hid key", "the cook hid the key", 2)
     assert (one.precision, one.recall, one.f1) == (4 / 4, 4 / 5, pytest.approx(2 * 0.8 / 1.8))
     assert (two.precision, two.recall) == (2 / 3, 2 / 4)

@@ -1,4 +1,4 @@
-"""Models of transformers in this process, on small ones that are made here: random weights, a real config and tokenizer."""
+"""Models of transformers in this process, with small models made here: random weights, a real config and tokenizer."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def answered(folder: Path, **sampling: Any) -> str:
 
 
 def generated(folder: Path, ids: list[int], skip: int = 0, **options: Any) -> str:
-    """What transformers itself makes of these tokens."""
+    """The result of transformers itself for these tokens."""
     import torch
     import transformers
 
@@ -121,7 +121,7 @@ def test_bart_reads_query_documents_query_and_primera_the_head_of_each(folders: 
     bart = [0, *ids_of(query), 2, *ids_of(one), *ids_of(two), 2, *ids_of(query), 2]
     found = answered(folders["bart"], input="bart", max_tokens=8, num_beams=2)
     assert found == generated(folders["bart"], bart, max_new_tokens=8, num_beams=2) != ""
-    # 17 tokens: two of them special, 7 a document, of which one is the separator.
+    # 17 tokens: two special ones, and 7 for each document, including a separator.
     led = [0, *ids_of(one)[:6], 4, *ids_of(two)[:6], 4, 2]
     mask = torch.tensor([[1] + [0] * (len(led) - 1)])
     found = answered(folders["led"], input="primera", source_tokens=17, max_tokens=8)
@@ -271,7 +271,7 @@ def test_a_batch_gives_the_answers_of_single_prompts(folders: dict[str, Path], n
     found = in_batches(model, requests, 5)
     assert [found[place] for place in range(len(requests))] == [model.answer(request) for request in requests]
     assert len(set(found.values())) > 1
-    # What draws, or has beams, goes alone.
+    # Requests that sample or use beams run alone.
     assert [len(batch) for batch in model.batches(asked(folders[name], temperature=1.0)[1], 5)] == [1] * len(requests)
 
 
@@ -327,7 +327,7 @@ class Say(Benchmark[SaySpec]):
 
 
 def said_by(folder: Path, tmp_path: Path, **fields: Any) -> Path:
-    """The path of a spec that asks a model for the answers to all texts."""
+    """The path of a spec that asks a model about all texts."""
     (tmp_path / "own_say.py").write_text(OWN, encoding="utf-8")
     model = {"model": f"transformers/{folder}", "max_tokens": LONGEST, **fields}
     (tmp_path / "spec.yaml").write_text(json.dumps({"kind": "own_say:Say", "texts": TEXTS, "model": model}), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Can a haystack decide? What is said of it, and below which minimum no winner is named."""
+"""Whether a haystack can decide: the warnings about it, and the minimum below which no winner is named."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from summhay_ray.haystack import HaystackFacts, facts_of, haystack_id_of, health
 pytestmark = pytest.mark.core
 
 FACTS = HaystackFacts(run="m0", insights=30, like_metadata=2, example="## Agenda", seen=0)
+
+
+def test_many_haystacks_share_a_sentence() -> None:
+    found = health([(f"h{n}", FACTS) for n in range(5)], 30)
+    [said] = found.lines()
+    assert said.startswith("h0, h1, h2 and 2 more: nobody has looked at these 5 haystacks")
+    assert found.caveats == ("the gold documents of h0, h1, h2 and 2 more, of which people have checked fewer than 10 each",)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_below_a_minimum_no_winner_is_named(
     assert all("no winner is named" in line for line in found.limits)
 
 
-def test_what_people_said_of_a_haystack_is_no_part_of_its_identity() -> None:
+def test_the_checks_of_people_do_not_change_a_haystacks_identity() -> None:
     plain = mined(["A statement of some length."])
     said = mined(["A statement of some length."], review={"seen": 1}, check={"checked": 2, "right": 1})
     assert haystack_id_of(plain) == haystack_id_of(said) != haystack_id_of(mined(["Another statement of that length."]))

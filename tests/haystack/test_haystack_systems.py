@@ -1,4 +1,4 @@
-"""The release's keys for systems, both ways."""
+"""The release's keys for systems, read and written."""
 
 from __future__ import annotations
 

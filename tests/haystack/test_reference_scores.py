@@ -1,4 +1,4 @@
-"""Import, then score: the figures of the release's own script, for every system of both released haystacks."""
+"""Import and score give the figures of the release's own script, for every system of both released haystacks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REFERENCE = {
 
 @functools.cache
 def rows_of(file: Path, compat: Compat) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The scores of a file's insights, the insights that were asked about, and the words of its bullets."""
+    """The scores of a file's insights, the expected insights, and the words of its bullets."""
     insights, expected, words = [], [], []
     released = read_released(file.read_bytes(), str(file))
     gold, rows = released.haystack.gold, imported_rows(released)

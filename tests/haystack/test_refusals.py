@@ -1,4 +1,4 @@
-"""Files that are refused: one line with the file, the path in it, what was expected and what was found."""
+"""Files that are refused: one line with the file, the path in it, and the expected and the found value."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ VALUES = st.recursive(
 
 
 def flawed(value: Any, depth: int) -> bool:
-    """Whether a value, or any within it, is no strict JSON."""
+    """True if a value, or any value within it, is no strict JSON."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, str):

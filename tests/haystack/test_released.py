@@ -1,4 +1,4 @@
-"""Reading released files: what becomes of each field, of real files, and of hostile content."""
+"""Reading released files: each field, real files, and hostile content."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_labels_in_either_spelling(judged: dict[str, Any], coverage: str, bullet
 
 
 def test_annotators_count_the_lines_of_a_summary_from_zero(summhay_data: Path) -> None:
-    """Where people and GPT-4o both name one bullet, GPT-4o's number is nearly always one more."""
+    """If people and GPT-4o name the same bullet, GPT-4o's number is nearly always one more."""
     differences = []
     for one in json.loads((summhay_data / "judge_annotations.json").read_text()):
         by_judge = {judged["insight_id"]: judged["bullet_id"] for judged in one["predictions_prompted_gpt-4o"]}
@@ -135,7 +135,7 @@ def test_gold_documents_may_be_named_by_id_or_number() -> None:
     assert read(raw).warnings == ()
 
 
-def test_oddities_are_accepted_and_told() -> None:
+def test_oddities_are_accepted_and_reported() -> None:
     raw = small_file()
     raw["documents"][2]["insights_included"] = []
     raw["subtopics"][0]["insights"][1]["insight"] = raw["subtopics"][0]["insights"][0]["insight"]

@@ -1,4 +1,4 @@
-"""The sample haystacks hold what the benchmark's truth promises: each insight is in exactly the documents that list it."""
+"""The sample haystacks keep the benchmark's promise: each insight is in exactly the documents that list it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from summhay_ray.engine import find
 pytestmark = pytest.mark.core
 
 IMPORTS: Mapping[str, set[str]] = {
-    # Packages that every other may use.
+    # Packages that every other package may import.
     "errors": set(),
     "routes": set(),
     "text": set(),
@@ -29,21 +29,21 @@ IMPORTS: Mapping[str, set[str]] = {
     "yaml_text": set(),
     "loops": set(),
     "logs": set(),
-    # The content of a report, as data: tables with a text and a chart, and samples.
+    # The content of a report as data: tables with a text and a chart, and samples.
     "sections": {"errors"},
     "run_options": {"errors"},
-    # Storing answers and paying for them: one side of the house. `text`: a table escapes text that a spreadsheet would read as a
-    # formula. `inputs`: a store's files are opened like a user's.
+    # Storing and paying for answers: one side of the design. `text`: a table escapes text that looks like a formula. `inputs`: a
+    # store's files are opened like a user's files.
     "store": {"errors", "inputs", "routes", "text"},
     "llm": {"loops", "outcome", "routes", "store", "text"},
     "engine": {
         *{"errors", "inputs", "llm", "logs", "loops", "outcome", "plugins", "routes", "run_options", "sections"},
         *{"store", "text", "yaml_text"},
     },
-    # The papers' subjects: the other side. It imports only types from `llm` (`TYPES`).
+    # The papers' subjects: the other side. They import only types from `llm` (`TYPES`).
     "records": set(),
-    # Differs from the design, in which metrics import no records: they score the judgments and citations of `records`. `text`:
-    # the only package that imports NLTK, whose stemmer ROUGE needs.
+    # The design lets metrics import no records, but they score the judgments and citations of `records`. `text` is the only
+    # package that imports NLTK, and ROUGE needs NLTK's stemmer.
     "metrics": {"records", "text"},
     "haystack": {"plugins", "errors", "records"},
     "extract": {"encoders", "plugins", "text"},
@@ -51,17 +51,17 @@ IMPORTS: Mapping[str, set[str]] = {
     "summarize": {"llm", "metrics", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "loops", "metrics", "outcome", "plugins", "errors", "records", "text"},
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "sheets", "text", "yaml_text"},
-    # It reads words, numbers and quotations, and checks queries, in the same way as synthesis.
+    # Mining reads words, numbers and quotations, and checks queries, like synthesis.
     "mine": {"errors", "inputs", "synth", "text"},
-    # Citations are read in the same way as for scores.
+    # Support judges read citations like scores do.
     "citations": {"metrics", "text"},
-    # Where both sides meet.
+    # The two sides meet here.
     "local_models": {"encoders", "judge", "llm", "plugins", "summarize"},
-    # Differs from the design, in which it imports only `llm`: its answers come from the models that need no key. The settings are
-    # separate, so that the command line has its options without loading the simulator.
+    # The design lets the simulator import only `llm`, but its answers come from the models that need no key. The settings are a
+    # separate module, so that the command line knows the options without loading the simulator.
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
-    # From `engine`: the contract of benchmarks. The benchmarks and the report compare and show results.
+    # These import from `engine` the contract of benchmarks. The benchmarks and the report compare and show results.
     "comparison": {"engine", "errors", "metrics", "sections"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "records", "store"},
     "benchmarks": {
@@ -91,7 +91,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, like tables.
     "report": {"comparison", "engine", "errors", "metrics", "outcome", "sections", "store", "text"},
-    # Formats and trackers for a run's results: from its report.
+    # Export formats and trackers use the report of a run.
     "publish": {"benchmarks", "comparison", "engine", "errors", "inputs", "report", "store"},
     "api": {
         "publish",
@@ -190,7 +190,7 @@ def room_of(package: Path, file: Path) -> str:
 
 
 def is_door(package: Path, parts: list[str]) -> bool:
-    """Whether a module is the door of its package: the package itself or, among the benchmarks, each folder."""
+    """True if a module is a public entry: a package itself or, among the benchmarks, each folder."""
     return len(parts) == 1 or (len(parts) == 2 and parts[0] == "benchmarks") or not (package / parts[0]).is_dir()
 
 
@@ -213,12 +213,12 @@ def flaws(package: Path, file: Path) -> list[str]:
 
 
 def sub_room_flaws(package: Path, room: str) -> list[str]:
-    """The imports of a folder that do not precede it in `SUB_ROOMS`."""
+    """The imports of a folder from later folders in `SUB_ROOMS`."""
     order, found = SUB_ROOMS[room], []
     for file in sorted((package / room).rglob("*.py")):
         here = file.relative_to(package / room).parts[0].removesuffix(".py")
         for line, module, name in imports(file) if here != "__init__" else ():
-            # `from summhay_ray.ROOM import FILE` names the file last.
+            # In `from summhay_ray.ROOM import FILE`, the file is the last name.
             path, above = f"{module}.{name}", f"summhay_ray.{room}."
             there = path.removeprefix(above).split(".")[0] if path.startswith(above) else here
             if order.index(there) > order.index(here):
@@ -237,7 +237,7 @@ def reach(room: str) -> set[str]:
 
 
 def strangers(package: Path, file: Path) -> list[str]:
-    """Imports of a heavy library outside its packages."""
+    """Imports of a heavy library outside the packages that may import it."""
     here, found = room_of(package, file), []
     for node in nodes_of(file)[0]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
@@ -267,7 +267,7 @@ def test_no_room_knows_itself_by_way_of_others() -> None:
 
 
 def test_the_two_sides_of_the_house_do_not_know_each_other() -> None:
-    """The engine finds benchmarks by their kind, as text: its registry imports what `KINDS` names, and nothing else."""
+    """The engine finds benchmarks by kind, as text: its registry imports the classes that `KINDS` names, and nothing else."""
     above = {"local_models", "simulator", "benchmark", "benchmarks", "schemas", "report", "api", "cli"}
     for room in ENGINE:
         assert reach(room) & (PAPERS | above) == set(), room
@@ -353,7 +353,7 @@ MEMBERS = 8
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_benchmark_adds_few_members_to_the_contract(kind: str) -> None:
-    """It counts members of its classes, and attributes that their methods set."""
+    """Counts the members of its classes, and the attributes that their methods set."""
     benchmark = find(kind)
     ours = [one for one in benchmark.__mro__ if one.__module__.startswith("summhay_ray.")]
     nodes = [node for one in ours for node in ast.walk(ast.parse(inspect.getsource(one)))]
@@ -366,7 +366,7 @@ def test_a_benchmark_adds_few_members_to_the_contract(kind: str) -> None:
     assert len([name for name in own if not name.startswith("_")]) <= MEMBERS
 
 
-def test_each_file_of_summhay_has_its_place_beside_the_paper() -> None:
+def test_the_readme_of_summhay_lists_every_file() -> None:
     room = PACKAGE / "benchmarks" / "summhay"
     told = (room / "README.md").read_text(encoding="utf-8")
     files = [file.relative_to(room).as_posix() for file in sorted(room.rglob("*.py")) if file.name != "__init__.py"]

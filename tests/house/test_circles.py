@@ -1,4 +1,4 @@
-"""No circular imports between files, not even inside functions or for a type checker; and one name for one thing."""
+"""No circular imports between files, including imports inside functions and for type checkers; and each name has one meaning."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ def _dotted(package: Path, file: Path) -> str:
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:
-    """The files in circles, and those that import them: what remains after repeatedly removing files without remaining
-    imports."""
+    """The files in circles, and the files that import them. Files without remaining imports are removed until none is left."""
     left = dict(imports)
     while ends := [name for name, others in left.items() if not others & left.keys()]:
         for name in ends:
             del left[name]
-    # A file that no other imports is not in a circle.
+    # A file that no other file imports cannot be in a circle.
     while starts := [name for name in left if not any(name in others for others in left.values())]:
         for name in starts:
             del left[name]
@@ -88,7 +87,7 @@ def test_a_file_that_enters_by_the_door_of_its_own_room_is_a_circle(tmp_path: Pa
     assert circle(neighbours(tmp_path / "ours")) == ["ours.room", "ours.room.inside"]
 
 
-def test_what_a_dollar_is_stands_in_one_place() -> None:
+def test_dollars_are_defined_in_one_place() -> None:
     files = [file for file in PACKAGE.rglob("*.py") if "\nMICROS = " in text_of(file)]
     assert [str(file.relative_to(PACKAGE)) for file in files] == ["outcome.py"]
 
@@ -102,13 +101,13 @@ TWICE = {
 
 
 def test_a_name_is_one_thing_at_every_door() -> None:
-    """Two packages may have functions of the same name for the same task (`TWICE`); new functions get different names. A function
-    of the API has the name of the function that it calls."""
+    """Packages may share a function name for the same task (`TWICE`); otherwise each name is unique. A function of the API has
+    the name of the function that it calls."""
     doors = [file.parent for file in PACKAGE.rglob("__init__.py") if file.parent not in (PACKAGE, PACKAGE / "api")]
     places: dict[str, list[Any]] = {}
     for folder in doors:
         door = importlib.import_module(".".join(folder.relative_to(PACKAGE.parent).parts))
         for name in getattr(door, "__all__", ()):
             places.setdefault(name, []).append(getattr(door, name))
-    # Equal types are one thing: whether two literals of the same values are one object depends on what ran before.
+    # Equal types count as one, because earlier tests decide whether two equal literals are the same object.
     assert {name for name, things in places.items() if any(thing != things[0] for thing in things)} == TWICE

@@ -1,4 +1,4 @@
-"""The engine's vocabulary is items, stages, queues and tables: no name, text or comment in it has a benchmark's word."""
+"""The engine speaks of items, stages, queues and tables: no name, text or comment in it uses a benchmark's word."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDS = re.compile(
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 KEPT = {
-    # The JSON documents of `run`, `plan` and `status`, the records of runs, and their metrics use `cells`.
+    # The JSON documents of `run`, `plan` and `status`, the records of runs, and their metrics use the word `cells`.
     ("metrics.py", "cells"),
     *{("contract.py", "cells"), ("history.py", "cells"), ("plan.py", "cells"), ("start.py", "cells"), ("status.py", "cells")},
     # The options of `score`, `report` and `export`, which the engine passes to the benchmark.
@@ -31,8 +31,7 @@ KEPT = {
 
 
 def words(source: str) -> set[str]:
-    """The benchmarks' words in a module's names, texts and comments; `summhay`, the name of the command and the package, does not
-    count."""
+    """The benchmarks' words in a module's names, texts and comments. `summhay` is allowed, as the name of command and package."""
     kinds = {tokenize.NAME, tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     found = {part.lower() for token in tokens if token.type in kinds for part in _PARTS.findall(token.string)}

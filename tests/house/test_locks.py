@@ -1,4 +1,4 @@
-"""The locks in requirements/ have each package that pyproject.toml requires, by version and hash."""
+"""The locks in requirements/ pin each package that pyproject.toml requires, by version and hash."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKED = {
 
 
 def entries(lock: str) -> list[str]:
-    """Each requirement of a lock with its hashes, in one line."""
+    """Each requirement of a lock with its hashes, as one line."""
     text = (ROOT / "requirements" / f"{lock}.lock").read_text(encoding="utf-8").replace("\\\n", " ")
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 

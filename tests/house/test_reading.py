@@ -1,4 +1,4 @@
-"""Only `inputs` reads the user's files, and only files in the named places (DESIGN, law 10)."""
+"""Only `inputs` reads the user's files, and only files in the places that the user named (DESIGN, law 10)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGED = re.compile(r"^ *from importlib(\.resources import files| import resou
 
 
 def reads(call: ast.Call, packaged: bool) -> bool:
-    """Whether a call reads a file. `packaged`: the module reads the package's own texts."""
+    """True if a call reads a file. `packaged`: the module may read the package's own texts."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
     modes = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     opens = name == "open" and (isinstance(call.func, ast.Name) or modes[:1] in (["r"], ["rb"]))

@@ -1,4 +1,4 @@
-"""`schemas/` and the readers accept the same specs: an editor with a schema marks no line that a run accepts."""
+"""`schemas/` and the readers accept the same specs, so that an editor with a schema marks no line that a run accepts."""
 
 from __future__ import annotations
 

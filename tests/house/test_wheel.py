@@ -1,4 +1,4 @@
-"""People install a wheel, not this folder: the wheel has every file that the package reads, and a first run works with it."""
+"""People install a wheel, not this folder. The wheel has every file that the package reads, and a first run works."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "summhay_ray", source / "summhay_ray", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, source)
-    # Pip takes 3 s of a processor more for the same.
+    # pip would take 3 s more processor time for the same.
     uv = (sys.executable, "-m", "uv", "--offline")
     _run(*uv, "build", "--wheel", source, "--no-build-isolation", "--python", sys.executable, "--out-dir", folder)
     venv.create(folder / "venv", with_pip=False, symlinks=True)
     python = folder / "venv" / "bin" / "python"
-    # The .pth files of such a folder are not processed, so that this checkout is not found through them.
+    # Python does not process the .pth files of this folder, so this checkout is not found through them.
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
     (site / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     [wheel] = folder.glob("*.whl")

@@ -1,11 +1,11 @@
-"""Names that nothing in the package uses, grouped by their outside users: all other unused names are dead code.
+"""Names that nothing in the package uses, grouped by their outside users. All other unused names are dead code.
 
-Each name is here once, as an expression; `test_dead_code.py` compares the list with vulture's findings in both directions.
+Each name is here once, as an expression. `test_dead_code.py` compares the list with vulture's findings in both directions.
 """
 
 # ruff: noqa: B018, F821
 
-# Python, pydantic, typer and the libraries call these or read these themselves.
+# Python, pydantic, typer and the libraries call or read these.
 __dir__
 __getattr__
 format_commands
@@ -38,43 +38,19 @@ print_on_execution_start
 suppress_debug_info
 telemetry
 drop_params
-# Fields of stored records, which are read by their schema.
+# Fields of stored records; readers use the schema.
 claimed_margin
-# Used by notebooks, and by the server of a report.
+# Notebooks and the server of a report use these.
 do_HEAD
 log_message
-# A reference to a task, so that it is not garbage-collected while it runs.
-
-# `plugins` finds these classes in their package's files, by their name in specs.
-Full
-Keywords
-Rerank3
-BartScore
-BertScore
-BertScoreF1
-Lead
-Words
-Names
-Order
-Support
-Rouge2
-Rouge12
-Rouge2F1
-Direct
-Given
-MapReduce
-RefineLowToHigh
-TruncateAll
-TruncateOne
-_crossed
-
-# For Python: docs/how-to/odsum.md; the registry finds the benchmarks by their kind, pydantic calls the validator.
+# For users of Python (docs/how-to/odsum.md). The registry finds the benchmarks by kind; pydantic calls the validator.
 pipeline_run
 Odsum
 OdsumBuild
+_crossed
 _sizes_fit
 
-# Columns of tables and fields of JSON documents, which are written as a whole.
+# Columns of tables and fields of JSON documents; whole objects are written.
 baseline_joint
 unanimous
 usd_per_query
@@ -102,7 +78,7 @@ coverage_labelled
 joint_labelled
 repeated_answered
 
-# The simulated provider's options use these names as text.
+# The options of the simulated provider name these as text.
 hangs
 drops
 filtered
@@ -116,10 +92,7 @@ assistant
 # For benchmarks with their own corpora, and `summhay retrieve`.
 Retriever
 
-# The whole offline writer, for users of `synth` as a library.
-OfflineWriter
-
-# People label criteria of ETHIC on a sheet (docs/how-to/ethic.md).
+# For people who label criteria of ETHIC on a sheet (docs/how-to/ethic.md).
 read_label_sheet
 
 # Columns of tables.
@@ -129,10 +102,10 @@ Ethic
 EthicBuild
 ExtractEvaluate
 
-# An actor's report of its computations.
+# The computations that an actor reports.
 compute_s
 
-# A field of the JSON document of a run, which the job reads.
+# The job reads this field of a run's JSON document.
 tried_again
 
 # Called by the HTML parser.
@@ -143,8 +116,8 @@ handle_data
 # Called by markitdown.
 convert
 
-# Python looks up attributes of a module by its class.
+# Python looks up a module's attributes in its class.
 __class__
 
-# An option that the engine reads from a mapping, by its name as text.
+# The engine reads this option from a mapping, by its name as text.
 release_uncertain

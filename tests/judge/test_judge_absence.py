@@ -1,4 +1,4 @@
-"""Answers to questions that no document answers: which of them claim something, by the free judge and by a model's answer."""
+"""Answers to questions that no document answers: the free judge and a model's answer decide which of them claim something."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_anything_else_is_a_claim_of_its_bullet(bullet: str) -> None:
 
 
 def judged(bullets: list[str], answer: str | None = None, query: str = QUERY) -> tuple[Outcome[Absence], list[Request]]:
-    """The outcome for a model that answers so, by default for the free judge, and the requests that were made."""
+    """The outcome for a model with this answer (by default for the free judge), and the requests that were made."""
     asked: list[Request] = []
 
     async def ask(request: Request) -> Outcome[RawAnswer]:

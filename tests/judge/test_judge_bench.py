@@ -1,4 +1,4 @@
-"""The figures of `judge-bench`: Table 1 and Table 6 by hand, and on the annotations with predictions stored by the release."""
+"""The figures of `judge-bench`: Table 1 and Table 6 by hand, and on the annotations with the release's stored predictions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_table_1_by_hand(tmp_path: Path) -> None:
     ]
     summaries = loaded(tmp_path, *rows)
     found = bench.agreement(summaries, bench.stored_verdicts(summaries, KEY), ["a", "b"])
-    # ours 1, 1, 0, 0.5 (mean 0.625) and theirs 1, 0.5, 0, 0.5 (mean 0.5).
+    # Our coverage is 1, 1, 0, 0.5 (mean 0.625), and theirs 1, 0.5, 0, 0.5 (mean 0.5).
     covariance = 0.375 * 0.5 + 0.375 * 0 + 0.625 * 0.5 + 0
     ours = 0.375**2 * 2 + 0.625**2 + 0.125**2
     assert found.correlation == pytest.approx(covariance / math.sqrt(ours * 0.5))
-    # All three insights that both link: bullets 1 and 1, 1 and 2, 2 and 2.
+    # Both link three insights: bullets 1 and 1, 1 and 2, 2 and 2.
     assert (found.linking_accuracy, found.linking_n) == (2 / 3, 3)
     # Deltas: (1 + 1)/2 - (1 + 0.5)/2 = 0.25, and 0.
     assert found.bias == {"a": 0.25, "b": 0.0}
@@ -58,7 +58,7 @@ def test_length_is_words_a_bullet_and_correlates_with_score_and_delta(tmp_path: 
     found = bench.agreement(summaries, bench.stored_verdicts(summaries, KEY), ["a"] * 3)
     assert found.length_score_corr == pytest.approx(-1)
     assert found.length_delta_corr == pytest.approx(-1)
-    # People said the same of all: nothing correlates with that.
+    # People gave all summaries the same coverage, so nothing correlates with it.
     assert found.correlation is None
 
 
@@ -104,7 +104,7 @@ def test_intervals_resample_the_subtopics_and_come_out_the_same_again(tmp_path: 
     assert found == bench.agreement(summaries, verdicts, ["a"] * 6)
     assert found.correlation is not None and found.correlation_ci is not None
     assert found.correlation_ci[0] < found.correlation <= found.correlation_ci[1]
-    # Each summary four times, of the same subtopics: no further evidence, and the same interval.
+    # Each summary four times, with the same subtopics: no further evidence, and the same interval.
     fourfold = loaded(tmp_path, *rows * 4)
     again = bench.agreement(fourfold, bench.stored_verdicts(fourfold, KEY), ["a"] * 24)
     assert again.correlation_ci == pytest.approx(found.correlation_ci)
@@ -117,12 +117,12 @@ def test_the_released_annotations_are_of_19_subtopics(summhay_data: Path) -> Non
     assert len(summaries) == 144
     key = "predictions_prompted_gpt-4o"
     found = bench.agreement(summaries, bench.stored_verdicts(summaries, key), ["all"] * 144)
-    # Resampling the 144 summaries, as if those of a subtopic were independent, gives 0.696 to 0.764.
+    # Resampling the 144 summaries as if those of a subtopic were independent would give 0.696 to 0.764.
     assert found.correlation_ci == pytest.approx((0.661, 0.787), abs=0.003)
 
 
 def test_a_resample_without_a_correlation_is_left_out_and_resamples_alike_are_no_interval(tmp_path: Path) -> None:
-    # People and judge vary only where the first or second summary is drawn: the others alone have no correlation.
+    # People and judge vary only if the first or second summary is drawn: the others alone have no correlation.
     rows = [
         *[summary([(1.0, 1), (0.0, None)], {KEY: [(value, 1), (0.0, None)]}, subtopic_id=f"v{value}") for value in (1.0, 0.5)],
         *[summary([(0.0, None)] * 2, {KEY: [(0.0, None)] * 2}, subtopic_id=f"s{place}") for place in range(4)],
@@ -154,10 +154,10 @@ def test_the_error_of_a_bias_knows_that_topics_differ(tmp_path: Path) -> None:
     same, apart = (bench.measured_bias("j", s, bench.stored_verdicts(s, KEY), ["a"] * 10) for s in (one, two))
     assert same is not None and apart is not None
     assert (same.mean, same.n_insights, same.n_summaries, same.topics) == (0.0, 20, 10, (0.0,))
-    # Ten subtopics, 0.5 off each, the farthest twice: (10 + 1) x 0.25 / 10 / 10.
+    # Ten subtopics, each 0.5 off, the farthest counted twice: (10 + 1) x 0.25 / 10 / 10.
     assert same.se == pytest.approx(math.sqrt(11 * 0.25 / 100))
     assert apart.topics == (0.5, -0.5)
-    # Within each topic all summaries are alike: between them is the variance of 0.5 and -0.5, which is 0.5.
+    # Within each topic, all summaries are equal. Between topics, the variance of 0.5 and -0.5 is 0.5.
     assert apart.se == pytest.approx(math.sqrt(same.se**2 + 0.5))
 
 
@@ -187,15 +187,15 @@ def test_dollars_of_stored_predictions_go_by_the_papers_prices(tmp_path: Path) -
     assert both is not None and first is not None
     assert both > first > 0
     assert micros(KEY, []) == 0
-    # The nine shots stand in every call.
+    # Every call contains the nine examples.
     assert (micros("predictions_9fs_gpt-4o", [0]) or 0) > first
-    # 5 dollars a million tokens in and 15 out are twenty and twelve times Haiku's.
+    # $5 per million tokens in and $15 out are twenty and twelve times Haiku's price.
     assert 12 < first / (micros("predictions_prompted_claude3-haiku", [0]) or 1) < 21
     assert micros("predictions_prompted_nobody", [0]) is None
     assert micros("predictions_of_mine", [0]) is None
 
 
-PAPER = {  # Table 1, on all 200 summaries: correlation, linking accuracy
+PAPER = {  # Table 1, on all 200 summaries: correlation, linking accuracy.
     "predictions_prompted_gpt-4o": (0.716, 0.889),
     "predictions_prompted_claude3-haiku": (0.498, 0.877),
     "predictions_prompted_claude3-opus": (0.677, 0.879),
@@ -219,18 +219,18 @@ def test_the_releases_predictions_come_near_table_1_and_table_6(summhay_data: Pa
     assert gpt.length_delta_corr == pytest.approx(0.02, abs=0.06)
 
 
-def test_what_ships_is_a_file_of_measured_biases() -> None:
+def test_the_shipped_file_has_measured_biases() -> None:
     shipped = {bias.judge: bias for bias in bench.shipped_biases()}
     assert {"offline/judge", "stored/predictions_prompted_gpt-4o"} <= set(shipped)
     assert "released" in shipped["stored/predictions_prompted_gpt-4o"].names
     assert all(bias.se > 0 and -0.5 < bias.mean < 0.5 and bias.source for bias in shipped.values())
-    # Of the released file only figures may ship: no text of a topic.
+    # Only figures of the released file may be shipped, and no text of a topic.
     text = json.dumps([dict(bias.summarizers) for bias in shipped.values()])
     assert "topic" not in text
 
 
 def test_what_ships_is_what_judge_bench_measures_now(summhay_data: Path) -> None:
-    """Else: summhay judge-bench judge_annotations.json --held-out --out, with the judges of measured_bias.json."""
+    """If this fails: summhay judge-bench judge_annotations.json --held-out --out, with the judges of measured_bias.json."""
     summaries = bench.load_summaries(summhay_data / "judge_annotations.json")
     shipped = {bias.judge: bias for bias in bench.shipped_biases()}
     measured = fit.measure(summaries)

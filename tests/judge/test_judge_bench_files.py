@@ -1,4 +1,4 @@
-"""Annotation files of other forms: each refused in one line that says where, and what the release leaves open is read."""
+"""Invalid annotation files are each refused in one line with the place; forms that the release leaves open are read."""
 
 from __future__ import annotations
 

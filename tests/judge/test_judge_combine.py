@@ -1,4 +1,4 @@
-"""Two verdicts made one, and whom to ask: every expected value by visible arithmetic."""
+"""The combination of two verdicts, and the choice of insights to ask about: every expected value by visible arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`blend`, `cascade`, `panel`: whom they ask, whose outcome an insight has, and that no failure turns into a verdict."""
+"""`blend`, `cascade`, `panel`: the judges that they ask, and the outcome of each insight; no failure becomes a verdict."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def judged(name: str, reply: Reply, free: Reply = free_answer) -> tuple[list[Out
 
 @pytest.fixture(autouse=True)
 def bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the insights lie at an uncertainty of 0.2 and above, a tenth at 0.4."""
+    """Half of the insights have an uncertainty of 0.2 or more, a tenth 0.4."""
     monkeypatch.setattr(offline, "uncertainty_at", {0.5: 0.2, 0.1: 0.4, 0.01: 0.5}.__getitem__, raising=False)
 
 
@@ -89,7 +89,7 @@ def test_a_blend_asks_both_and_takes_their_mean() -> None:
     paid = [request for request in asked if request.model == "openai/gpt-4o"]
     (free,) = [request for request in asked if request.model == "offline/judge"]
     assert free.sampling["extra_body"] == {"revision": OfflineJudge.revision}
-    # The judge weighs 0.4; the bullet is its own.
+    # The judge's weight is 0.4, and the bullet is the judge's.
     values = [pytest.approx(0.4 * 1 + 0.6 * free) for free in (0.4, 0.1, 0.9)]
     labels = ["PARTIAL_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]
     for outcome, value, label, request, uncertainty in zip(outcomes, values, labels, paid, (0.4, 0.1, 0.2), strict=True):

@@ -1,4 +1,4 @@
-"""What `offline/judge` sees: words, and measures by visible arithmetic."""
+"""The features of `offline/judge`: words, and measures by visible arithmetic."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_citations_are_no_words(citation: str) -> None:
 
 def test_recall_is_weighted_by_rarity_over_bullets_and_insights() -> None:
     insights, bullets = ["ferry price euro", "ferry storm"], ["ferry winter ice", "ferry price", "pier"]
-    # 5 texts. ferry stands in 4 of them, price in 2, euro in 1, and no bullet has it.
+    # Four of 5 texts have ferry, two have price, one has euro, and no bullet has euro.
     ferry, price, euro = log(6 / 4), log(6 / 2), UNSAID * log(6 / 1)
     total = ferry + price + euro
-    # The best bullet is "ferry price", and together the bullets say no more of it.
+    # The best bullet is "ferry price", and all bullets together have no more of the insight.
     found = seen(insights, bullets)
     assert found["recall"] == pytest.approx((ferry + price) / total)
     assert found["whole"] == pytest.approx((ferry + price) / total)
@@ -79,7 +79,7 @@ def test_the_lead_is_over_the_best_other_insight_at_that_bullet() -> None:
     insights = ["ice price", "ice price", "pier"]
     assert seen(insights, ["ice price", "pier"])["lead"] == pytest.approx(0.0)
     assert seen(insights, ["ice price", "pier"], 2)["lead"] == pytest.approx(1.0)
-    # The bullet is the first insight's own: the second has one word of its two.
+    # The bullet belongs to the first insight: it has only one of the two words of the second.
     assert seen(["ice price", "ice pier"], ["ice price"])["lead"] > 0 > seen(["ice price", "ice pier"], ["ice price"], 1)["lead"]
 
 
@@ -89,7 +89,7 @@ def test_the_best_bullet_says_least_besides_and_is_the_first_of_equals() -> None
 
 
 @pytest.mark.parametrize(("insight", "bullets"), [("", ["x"]), ("It is what they were", ["ice"]), ("ice", []), ("!?", [""])])
-def test_nothing_to_see_is_no_features(insight: str, bullets: list[str]) -> None:
+def test_without_words_there_are_no_features(insight: str, bullets: list[str]) -> None:
     assert features([insight], bullets) == [None]
 
 

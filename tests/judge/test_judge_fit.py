@@ -1,4 +1,4 @@
-"""The fit of `offline/judge`: on made-up judgments, and held-out figures where the released data is there."""
+"""The fit of `offline/judge`: on made-up judgments, and held-out figures if the released data is present."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def summary(topic: str, coverage: tuple[float, ...], bullets: tuple[str, ...]) -
 
 
 def made_up(topic: str, n: int = 6) -> list[AnnotatedSummary]:
-    """Summaries whose bullets say all, part or nothing of each insight, and people who see just that."""
+    """Summaries whose bullets contain all, part or nothing of each insight, and people's labels for exactly that."""
     found, stream = [], random.Random(topic)
     for _ in range(n):
         coverage = tuple(stream.choice([0.0, 0.5, 1.0]) for _ in SUBJECTS)

@@ -1,4 +1,4 @@
-"""Names of judges: one spelling each, what a run asks for them, and one line that mends a wrong one."""
+"""Names of judges: one spelling each, the questions of a run for them, and a one-line error with the right form."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_a_run_asks_for_a_name(text: str, canonical: str, asked: tuple[str,
         ("per_summary(" * 9_000 + "m" + ")" * 9_000, "expected at most 1000"),
     ],
 )
-def test_a_wrong_name_is_told_in_one_line_with_the_right_form(text: str, told: str) -> None:
+def test_a_wrong_name_is_refused_in_one_line_with_the_right_form(text: str, told: str) -> None:
     with pytest.raises(UserError, match=".") as caught:
         parse_name(text)
     assert told in str(caught.value) and "\n" not in str(caught.value)
@@ -154,7 +154,7 @@ def test_any_text_is_a_name_that_round_trips_or_one_line(text: str) -> None:
     try:
         named = parse_name(text)
     except UserError as error:
-        # What a person wrote is shown as Python shows it: no line of it breaks the message.
+        # The user's text is shown as Python's repr, so that no line break in it breaks the message.
         assert len(str(error).splitlines()) == 1
     else:
         assert parse_name(named.text) == named

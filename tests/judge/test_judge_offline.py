@@ -1,4 +1,4 @@
-"""`offline/judge`: ratings by given numbers, answers to prompts of both forms, and what the shipped numbers must keep to."""
+"""`offline/judge`: ratings from given numbers, answers to both forms of prompts, and properties of the shipped numbers."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_a_rating_names_its_bullet_only_where_it_covers() -> None:
     rated = [rating(coefficients, Features(3, (total,))) for total in (-2.0, 2.0)]
     assert [(one.coverage, one.bullet) for one in rated] == [("NO_COVERAGE", None), ("PARTIAL_COVERAGE", 3)]
     assert [one.value for one in rated] == [round(low, 4), round(high, 4)]
-    # Without a bullet it is surely not covered; of an insight without a word nothing is known.
+    # Without a bullet it is surely not covered; nothing is known about an insight without words.
     assert rating(coefficients, None, bullets=False) == Rated("NO_COVERAGE", None, 0.0, 0.0)
     assert rating(coefficients, None) == Rated("NO_COVERAGE", None, 0.0, 0.5)
 
 
-def test_an_insight_that_is_told_is_covered_by_its_bullet_and_another_is_not() -> None:
+def test_a_stated_insight_is_covered_by_its_bullet_and_another_is_not() -> None:
     rated = rate([FERRY, "Two ministers resigned over a forged tender."], [*OTHERS, FERRY_BULLET])
     assert (rated[0].coverage, rated[0].bullet) == ("FULL_COVERAGE", 2)
     assert (rated[1].coverage, rated[1].bullet) == ("NO_COVERAGE", None)

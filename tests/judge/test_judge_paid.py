@@ -29,7 +29,7 @@ def reply(content: object, prompt_tokens: int, completion_tokens: int) -> Reply:
     return Reply(json.dumps(content), usage={**usage, "total_tokens": sum(usage.values())})
 
 
-# At $2 and $10 a million tokens: 1000 * 2 + 500 * 10 = 7000 and 900 * 2 + 30 * 10 = 2100 micro-dollars.
+# At $2 and $10 per million tokens: 1000 * 2 + 500 * 10 = 7000 and 900 * 2 + 30 * 10 = 2100 micro-dollars.
 REPLIES = [reply(TWO_OF_THREE, 1000, 500), reply(ALONE, 900, 30)]
 
 
@@ -63,7 +63,7 @@ def test_outcomes_cost_together_what_was_spent_and_a_second_run_pays_nothing(roo
     first = judged(room)
     assert [outcome.value.coverage[0] for outcome in first if isinstance(outcome, Answer)] == ["F", "N", "F"]
     assert [sent["max_tokens"] for sent in served.requests] == [3 * 200, 200]
-    # A third of the first call each, and the second call where it was needed.
+    # Each has a third of the first call, and the second call if it was needed.
     assert [outcome.usd_micros for outcome in first] == [2334, 2333 + 2100, 2333]
     assert room.money[0] == 7000 + 2100
     again = judged(room.again())

@@ -1,4 +1,4 @@
-"""`per_insight` end to end, with a gateway that is a function of the test."""
+"""`per_insight` end to end, with a test function as gateway."""
 
 from __future__ import annotations
 

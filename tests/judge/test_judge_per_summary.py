@@ -1,4 +1,4 @@
-"""`per_summary` end to end, with a gateway that is a function of the test: every insight accounted for, every cent once."""
+"""`per_summary` end to end, with a test function as gateway: every insight has an outcome, and every cent counts once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def answer(request: Request, content: Any, usd_micros: int = 10, finish_reason: 
 
 
 def together(*verdicts: dict[str, Any] | None) -> dict[str, Any]:
-    """The answer that judges insight 1, 2, ... so; None leaves one out."""
+    """The answer with these verdicts for insights 1, 2, ...; None leaves one out."""
     return {"judgments": [{"insight_id": number, **one} for number, one in enumerate(verdicts, 1) if one is not None]}
 
 
@@ -56,7 +56,7 @@ def test_all_insights_are_one_request_and_one_outcome_each_in_order() -> None:
         lambda request: answer(request, together(FULL, NONE, {"coverage": "PARTIAL", "bullet_id": "bullet 1"}))
     )
     (request,) = asked
-    # 10 micro-dollars over 3 insights: 4 + 3 + 3
+    # 10 micro-dollars for 3 insights: 4 + 3 + 3.
     assert outcomes == [
         Answer(Verdict("FULL_COVERAGE", "2"), key=request.key, attempts=2, usd_micros=4),
         Answer(Verdict("NO_COVERAGE", '"NA"'), key=request.key, attempts=2, usd_micros=3),

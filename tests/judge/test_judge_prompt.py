@@ -1,4 +1,4 @@
-"""The judge's prompt: what is written into it is read back exactly, and nothing inside it can pose as a part of it."""
+"""The judge's prompt: texts inserted into it are read back exactly, and no text can pose as a part of the prompt."""
 
 from __future__ import annotations
 

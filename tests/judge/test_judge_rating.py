@@ -1,4 +1,4 @@
-"""Rating judges: what an answer says on a scale, samples and log probabilities, and that a malformed answer is never a rating."""
+"""Rating judges: ratings on a scale, samples and log probabilities; a malformed answer is never a rating."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def rated(reply: Reply, rater: Rater, compat: str = "default") -> tuple[Outcome[
     return asyncio.run(rate_text(criteria()["consistency"], TEXTS, rater, ask, compat)), asked
 
 
-def test_one_call_gives_all_samples_and_those_that_cannot_be_read_are_told() -> None:
+def test_one_call_gives_all_samples_and_unreadable_ones_are_reported() -> None:
     rater = Rater("m", {"temperature": 1}, samples=4)
     found, asked = rated(lambda request: raw(request, "4", "5", "no idea", ""), rater)
     assert found == Answer(Rating((4 + 5) / 2, "samples", (4, 5), 4), asked[0].key, 1, 7)

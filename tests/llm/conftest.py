@@ -1,4 +1,4 @@
-"""What the tests over real HTTP share: one provider, one loop, one import of litellm."""
+"""Fixtures of the tests over real HTTP: one provider, one loop, one import of litellm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _served(litellm: Any) -> Iterator[FakeProvider]:
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     yield loop
-    # litellm leaves a task of its own in every loop.
+    # litellm leaves a task in every loop.
     cancel_all(loop)
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
@@ -38,7 +38,7 @@ def provider(_served: FakeProvider) -> FakeProvider:
 
 @pytest.fixture
 def transport() -> str:
-    """How the room's model is reached; a module may run its tests over both ways."""
+    """The transport of the room's model; a module may run its tests with both transports."""
     return "direct"
 
 
@@ -46,7 +46,7 @@ def transport() -> str:
 def make_room(
     provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
 ) -> Iterator[Callable[..., Room]]:
-    """`make_room(budget_micros=..., timeout_s=..., ...)`: a room whose one model is the fake provider's."""
+    """`make_room(budget_micros=..., timeout_s=..., ...)`: a room whose only model is the fake provider's."""
     monkeypatch.setenv(KEY_ENV, KEY)
     monkeypatch.setattr(gateway, "BACKOFF_S", 0.01)
 

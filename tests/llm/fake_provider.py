@@ -1,4 +1,4 @@
-"""A small OpenAI-compatible chat server on 127.0.0.1, in a thread, whose every answer is programmed by the test."""
+"""A small OpenAI-compatible chat server on 127.0.0.1, in a thread, whose every answer a test programs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,8 @@ class Reply:
 
 
 class FakeProvider:
-    """`replies` are used up first to last, then `default` answers; `requests` are what came, with their times.
-
-    While `held`, what has come is not answered.
-    """
+    """`replies` are used first to last, then `default` answers. `requests` has all requests with their times. While `held`, no
+    request is answered."""
 
     def __init__(self) -> None:
         self.replies: deque[Reply] = deque()
@@ -78,7 +76,7 @@ class FakeProvider:
         asyncio.set_event_loop(self._loop)
         application = web.Application(client_max_size=64 * 2**20)
         application.router.add_post("/v1/chat/completions", self._chat)
-        # A client that has gone is no request in flight: a later test must not count it.
+        # A client that has left is no request in flight: a later test must not count it.
         runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
         self._loop.run_until_complete(runner.setup())
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -132,7 +130,7 @@ class FakeProvider:
 
 
 def completion(model: str, reply: Reply) -> dict[str, Any]:
-    """The body of a chat completion as OpenAI's API gives it."""
+    """The body of a chat completion in the form of OpenAI's API."""
     message = {"role": "assistant", "content": reply.text}
     body: dict[str, Any] = {
         "id": "chatcmpl-1",

@@ -41,8 +41,8 @@ KEY_ENV, KEY = "TEST_FAKE_PROVIDER_KEY", "canary-0123456789abcdefghij"
 
 
 def close_all(loop: asyncio.AbstractEventLoop) -> None:
-    """Close every gateway that a test made, and end what it left waiting, as `asyncio.run` does."""
-    # Held until they are ended: a pending call that is collected with its gateway fails in whatever test runs then.
+    """Close every gateway that a test made, and end its remaining tasks, like `asyncio.run`."""
+    # Keep a reference until they end: a pending call that is garbage-collected would fail in another test.
     pending = asyncio.all_tasks(loop)
     while OPEN:
         loop.run_until_complete(OPEN.pop().close())
@@ -66,7 +66,7 @@ def settings_of(base: str, **changes: Any) -> ModelSettings:
 
 @dataclass
 class Room:
-    """A store, a ledger and a gateway; `again()` is the next run over the same store."""
+    """A store, a ledger and a gateway; `again()` is the next run on the same store."""
 
     root: Path
     settings: Sequence[ModelSettings]
@@ -99,16 +99,16 @@ class Room:
         return gateway, log
 
     def again(self, **changes: Any) -> Room:
-        """A later run, or another one, over the same store."""
+        """A later run, or another run, on the same store."""
         known = {"budget_micros": self.budget_micros, "run_id": self.run_id, "settings": self.settings, "local": self.local}
         return Room(self.root, loop=self.loop, **{**known, **changes})
 
     def run(self, work: Awaitable[R]) -> R:
-        """Wait for it, a minute at most."""
+        """Wait for it, at most a minute."""
         return self.loop.run_until_complete(asyncio.wait_for(work, 60))
 
     def ask(self, *prompts: str, **fields: Any) -> list[tuple[Outcome[RawAnswer], RawAnswer | None]]:
-        """Ask all at once."""
+        """Ask all questions at once."""
 
         async def all_at_once() -> list[tuple[Outcome[RawAnswer], RawAnswer | None]]:
             return list(await asyncio.gather(*(self.gateway.complete(request(prompt, **fields)) for prompt in prompts)))
@@ -120,7 +120,7 @@ class Room:
         return self.ask(prompt, **fields)[0]
 
     def told(self, asked: Request) -> tuple[Any, RawAnswer | None]:
-        """What the gateway makes of a request."""
+        """The gateway's result for a request."""
 
         async def wait() -> tuple[Any, RawAnswer | None]:
             found: tuple[Any, RawAnswer | None] = await self.gateway.complete(asked)
@@ -130,18 +130,18 @@ class Room:
 
     @property
     def money(self) -> tuple[int, int]:
-        """(spent, reserved), as the ledger has it when all that was said has arrived."""
+        """(spent, reserved) in the ledger, after all messages have arrived."""
         self.run(asyncio.sleep(1.5 * TRIP_EVERY_S))
         return self.ledger.account.spent["", ""], self.ledger.account.reserved["", ""]
 
     @property
     def in_flight(self) -> int:
-        """Calls that the ledger has granted and nobody has ended."""
+        """Calls that the ledger has granted and that have not ended."""
         self.run(asyncio.sleep(1.5 * TRIP_EVERY_S))
         return len(self.ledger._flights)
 
     def index(self) -> LogIndex:
-        """The log as it stands on disk."""
+        """The log on disk."""
         index = LogIndex(LocalFiles(self.root))
         index.refresh()
         return index

@@ -1,4 +1,4 @@
-"""A process of its own that asks a hostile server by a gateway: what becomes of its answers, and what memory they take."""
+"""A separate process that asks a hostile server through a gateway: the results of the answers, and their memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HONEST = "openai/honest"
 def main(base: str, transport: str, words: list[str]) -> None:
     """Print {"grown_mb": ..., word: {prompt: [class, error, message, attempts, micro-dollars]}} as JSON."""
     models = [settings_of(base, model=model, transport=transport, timeout_s=60.0) for model in ("openai/fake", HONEST)]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         loop = asyncio.new_event_loop()
         room = Room(Path(folder), models, loop)
         room.ask("honest first", model=HONEST)
@@ -30,7 +30,7 @@ def main(base: str, transport: str, words: list[str]) -> None:
 
 
 def asked(room: Room, word: str) -> dict[str, Any]:
-    """Two such answers at once, and beside them honest ones of another model."""
+    """Two of these answers at once, with honest answers of another model."""
     hostile = [request(f"{word} {n}") for n in range(2)]
     honest = [request(f"honest {n} beside {word}", model=HONEST) for n in range(3)]
 

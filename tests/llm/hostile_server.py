@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1, in a thread, whose bodies have no bound, or hide what they hold; the prompt's first word says which."""
+"""A server on 127.0.0.1, in a thread, with endless or compressed bodies. The prompt's first word chooses the body."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BODIES = {
 
 
 class HostileServer:
-    """`prompts` are all that came; `accepted` the encodings that were asked for; `sent` the prompts whose bodies are sent."""
+    """`prompts` has all prompts, `accepted` the requested encodings, `sent` the prompts whose bodies were sent."""
 
     def __init__(self) -> None:
         self.prompts: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class HostileServer:
         self._loop.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A client that has read enough closes the connection, which is no error of the test's.
+        # A client that has read enough closes the connection, which is no error of the test.
         with (
             contextlib.suppress(ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError),
             contextlib.closing(writer),

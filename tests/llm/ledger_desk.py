@@ -1,4 +1,4 @@
-"""Workers at a ledger, for tests: time is a number that they choose, and a claim without an answer waits."""
+"""Workers of a ledger, for tests: time is a number that the test sets, and a claim without an answer waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = Location("answers/w.jsonl", 0, 1)
 
 
 class ModelQueue:
-    """A ledger and what its workers were told."""
+    """A ledger and its answers to the workers."""
 
     def __init__(
         self,
@@ -35,19 +35,19 @@ class ModelQueue:
         self._tickets = 0
 
     def say(self, worker: str, now: float = 0.0, **message: Any) -> None:
-        """One message, and what comes back."""
+        """Send one message, and return the answer."""
         self.books.take(worker, WorkerMessage(**message), now)
         self.record(now)
         self.hear(worker, now)
 
     def record(self, now: float = 0.0) -> None:
-        """Every money record that is due is durable at once."""
+        """Make every pending money record durable."""
         while (record := self.books.account.record_due(now)) is not None:
             self.recorded = record
             self.books.note_durable(now)
 
     def bury(self, now: float) -> None:
-        """Every dying worker is evicted, with what the log holds."""
+        """Evict every dying worker, with its answers in the log."""
         self.books.tend(now)
         for worker in list(self.books.membership.dying):
             self.books.evict(worker, self.books.index.fetch(), now)
@@ -56,12 +56,12 @@ class ModelQueue:
             self.hear(worker, now)
 
     def hear(self, worker: str, now: float = 0.0) -> None:
-        """What there is to know for a worker."""
+        """The ledger's news for a worker."""
         news = self.books.collect(worker, now)
         self.grants[worker].update(news.grants)
 
     def claim(self, worker: str, *keys: str, now: float = 0.0, **fields: Any) -> list[int]:
-        """Claim each key; the tickets."""
+        """Claim each key, and return the tickets."""
         first = self._tickets + 1
         self._tickets += len(keys)
         known = {"model": "m", "worst_micros": 0, **fields}
@@ -69,15 +69,15 @@ class ModelQueue:
         return list(range(first, self._tickets + 1))
 
     def states(self, worker: str, tickets: list[int]) -> list[str]:
-        """What became of the claims; `waits` where there is no answer yet."""
+        """The states of the claims; `waits` if there is no answer yet."""
         return [self.grants[worker][ticket].state if ticket in self.grants[worker] else "waits" for ticket in tickets]
 
     def claimed(self, worker: str, *keys: str, **fields: Any) -> list[str]:
-        """Claim, and say what became of it at once."""
+        """Claim, and return the states at once."""
         return self.states(worker, self.claim(worker, *keys, **fields))
 
     def settle(self, worker: str, key: str, micros: int, now: float = 0.0, **fields: Any) -> None:
-        """A call of the worker has ended."""
+        """End a call of the worker."""
         self.say(worker, now, settlements=(Settlement(key, fields.pop("model", "m"), micros, **fields),))
 
     @property

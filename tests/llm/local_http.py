@@ -39,11 +39,11 @@ class Answer:
 
 @contextmanager
 def serving(answer: Callable[[Asked], Any]) -> Iterator[str]:
-    """Serve within the block. Yields the address. What is no `Answer` is sent as JSON."""
+    """Serve within the block, and yield the address. A value that is no `Answer` is sent as JSON."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Or head and body of an answer would come 40 ms apart.
+        # Otherwise head and body of an answer would arrive 40 ms apart.
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:

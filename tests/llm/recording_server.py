@@ -1,4 +1,4 @@
-"""A server on a loopback address that keeps every byte of what comes, and answers any path in the same way."""
+"""A server on a loopback address that keeps every received byte, and gives the same answer for every path."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ ANSWER = json.dumps(completion("m", Reply())).encode()
 
 @dataclass
 class Recording:
-    """`seen` are the requests, as text; `answer` is the body of all answers; `location` makes each a redirect with `status`.
-
-    A server that `drops` closes the connection when it has read the request.
-    """
+    """`seen` has the requests as text; `answer` is the body of all answers; with `location`, each answer is a redirect with
+    `status`. A server that `drops` closes the connection after reading the request."""
 
     base: str
     seen: list[str] = field(default_factory=list)
@@ -36,7 +34,7 @@ class Recording:
 def recording(host: str, tls: ssl.SSLContext | None = None) -> Iterator[Recording]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Or head and body of an answer would come 40 ms apart.
+        # Otherwise head and body of an answer would arrive 40 ms apart.
         disable_nagle_algorithm = True
 
         def setup(self) -> None:

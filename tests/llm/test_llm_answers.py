@@ -1,4 +1,4 @@
-"""What a provider's reply is charged and kept as, whatever it says or leaves out."""
+"""A provider's reply: its charge and its stored record, whatever it contains or lacks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.core
 
 GPT = ModelSettings("openai/gpt-4o", Price(2, 10, 1, 2.5))
 THINKER = ModelSettings("openai/o1", Price(2, 10), reasoning=True)
-TEXT = "one two three four five six seven eight"  # eight tokens
+TEXT = "one two three four five six seven eight"  # Eight tokens.
 IN, OUT, MOST = 100, 8, 50
 ASKED = Claim("", "", "", GPT.worst_micros(IN, MOST), IN, MOST)
-# 100 x 1.15 + 16 = 131 prompt tokens, written to the cache at 2.5; 8 x 1.15 + 16 = 25.2, so 26 of the answer
+# 100 x 1.15 + 16 = 131 prompt tokens, written to the cache at 2.5; 8 x 1.15 + 16 = 25.2, so 26 answer tokens.
 OWN = math.ceil(131 * 2.5 + 26 * 10)
 LONGEST = math.ceil(131 * 2.5 + MOST * 10)
 
@@ -41,10 +41,10 @@ def charged(
 
 
 def recorded(reply: Reply, *secrets: str) -> dict[str, Any]:
-    """The record of a reply, which is what its line says."""
+    """The record of a reply, as its line in the log contains it."""
     known = {"kind": "answer", "key": "k", "run": "r", "stage": "s", "model": "m", "attempts": 1}
     record, line = written(known, reply, GPT, ASKED, Secrets(secrets))
-    # What is zero of the optional fields is left out.
+    # Optional fields with the value zero are left out.
     assert {"saved_micros": 0, **(decode(line) or {})} == json.loads(json.dumps(record))
     return record
 
@@ -68,7 +68,7 @@ def test_without_usage_our_own_counts_are_charged_with_a_margin() -> None:
     answer = charged(None)
     assert (answer["usd_micros"], answer["saved_micros"]) == (OWN, 0)
     assert (answer["input_tokens"], answer["output_tokens"], answer["cached_tokens"]) == (IN, OUT, 0)
-    # The reserved worst case is the longest answer: much more than the answer that came.
+    # The reserved worst case is the longest answer: much more than the actual answer.
     assert OWN < ASKED.worst_micros == LONGEST
 
 
@@ -84,7 +84,7 @@ def test_without_usage_our_own_counts_are_charged_with_a_margin() -> None:
     ],
     ids=["cut", "filtered", "nothing", "reasons", "several", "tools"],
 )
-def test_an_answer_that_is_not_all_seen_counts_as_the_longest(reply: Reply, settings: ModelSettings) -> None:
+def test_an_answer_that_was_not_fully_read_counts_as_the_longest(reply: Reply, settings: ModelSettings) -> None:
     asked = Claim("", "", "", settings.worst_micros(IN, MOST), IN, MOST)
     assert answer_of(reply, settings, asked)["usd_micros"] == asked.worst_micros
 
@@ -106,7 +106,7 @@ def test_usage_that_cannot_be_true_is_charged_by_our_own_counts(usage: Usage) ->
 
 
 def test_the_greater_of_a_doubtful_count_and_ours_is_charged() -> None:
-    # Output 0 cannot be true of a text; the prompt's count may be, and it is more than ours.
+    # A text cannot have 0 output tokens; the prompt's count may be true, and it exceeds ours.
     answer = charged(Usage(140, 0))
     assert answer["usd_micros"] == math.ceil(140 * 2.5 + 26 * 10) and answer["input_tokens"] == 140
     assert charged(Usage(10, 40))["usd_micros"] == math.ceil(131 * 2.5 + 40 * 10)
@@ -148,7 +148,7 @@ def test_no_claim_is_charged_above_the_reservation_and_its_margin_reserves_as_mu
     if "claimed_margin" not in answer:
         return
     assert answer["usd_micros"] == reserved and answer["claimed_margin"] > margin
-    # What a person is told to write is enough.
+    # The margin that the message suggests is enough.
     assert "claimed_margin" not in charged(usage, replace(settings, token_margin=suggested_margin(answer["claimed_margin"])))
 
 
@@ -185,7 +185,7 @@ def test_whatever_usage_says_the_record_is_whole_and_the_charge_no_less_than_hal
     json.dumps(answer, allow_nan=False)
     for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "usd_micros"):
         assert type(answer[name]) is int and answer[name] >= 0
-    # Half of our count is the least that is believed: 50 tokens, all cached, and 4 of the answer.
+    # At least half of our count is charged: 50 tokens, all cached, and 4 of the answer.
     assert answer["usd_micros"] >= 50 * 1 + 4 * 10
 
 
@@ -196,7 +196,7 @@ def test_secrets_are_hidden_and_what_no_log_can_hold_is_mended() -> None:
     answer = recorded(reply, secret)
     assert answer["text"] == "said ***\ufffd" and answer["finish_reason"] == "stop***"
     assert answer["raw"] == {"a": ["key *** here", None, 1.5, "\ufffd", "é😀"], "b": {"c": "***"}}
-    # In JSON in JSON it is written otherwise.
+    # JSON within JSON has another spelling.
     alone = recorded(Reply("said", "stop", Usage(100, 50), {}, logprobs=[{"token": secret}]), secret)
     assert json.loads(alone["logprobs"]) == [{"token": "***"}]
 
@@ -220,7 +220,7 @@ def test_a_body_that_is_no_json_is_kept_as_far_as_it_is() -> None:
             {"prompt_tokens": 10, "completion_tokens": 5, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3},
             Usage(10, 5, 4, 3),
         ),
-        # Read and written tokens that the prompt's count cannot hold stand beside it.
+        # These counts of read and written tokens exceed the prompt's count.
         (
             {"prompt_tokens": 3, "completion_tokens": 5, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3},
             Usage(10, 5, 4, 3),
@@ -229,7 +229,7 @@ def test_a_body_that_is_no_json_is_kept_as_far_as_it_is() -> None:
             {"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 3}},
             Usage(10, 5, 0, 0, 3),
         ),
-        # xAI's count of the answer leaves reasoning out: the total tells, and so does an answer that is shorter than it.
+        # xAI's count of the answer omits reasoning: the total shows it, and so does an answer shorter than its reasoning.
         (
             {
                 "prompt_tokens": 10,
@@ -299,7 +299,7 @@ def body_of(message: Any, end: Any = "stop", **more: Any) -> dict[str, Any]:
         ({"content": "", "reasoning_content": "thoughts"}, "stop", ("", "stop")),
     ],
 )
-def test_what_a_completion_says(message: Any, end: Any, expected: tuple[str, str]) -> None:
+def test_the_fields_of_a_completion_are_read(message: Any, end: Any, expected: tuple[str, str]) -> None:
     body = body_of(message, end, usage={"prompt_tokens": 3, "completion_tokens": 2})
     reply = reply_of(body)
     assert (reply.text, reply.finish_reason) == expected
@@ -311,7 +311,7 @@ def test_what_a_completion_says(message: Any, end: Any, expected: tuple[str, str
     [None, [], "x", {}, {"error": {"message": "no"}}, {"choices": None}, {"choices": [None]}, {"choices": [{}]}]
     + [body_of(None), body_of("text"), body_of({"content": 3}), body_of({"content": {"text": "x"}})],
 )
-def test_what_is_no_completion_is_said(body: Any) -> None:
+def test_a_reply_that_is_no_completion_is_reported(body: Any) -> None:
     with pytest.raises(ValueError, match="no chat completion"):
         reply_of(body)
 
@@ -348,7 +348,7 @@ def several(*choices: dict[str, Any]) -> Any:
     [
         ([{"content": "a"}, {"content": "b", "end": "length"}], ("a", "b"), "stop"),
         ([{"content": ""}, {"content": "b", "end": "length"}], ("", "b"), "length"),
-        # Of several, one that was refused or filtered is no text.
+        # A refused or filtered choice among several has no text.
         ([{"content": "a"}, {"refusal": "I will not"}], ("a", ""), "stop"),
         ([{"refusal": "I will not"}, {"content": "b"}], ("", "b"), "stop"),
         ([{"content": "half", "end": "content_filter"}, {"content": "b"}], ("", "b"), "stop"),

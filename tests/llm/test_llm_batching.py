@@ -1,4 +1,4 @@
-"""Trips shared by callers: nobody is lost, whoever fails, is cancelled or comes late."""
+"""Callers share round trips: none is lost if another fails, is cancelled or comes late."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.core
 
 
 class Trips:
-    """Doubles its items; remembers its trips; waits at the gate."""
+    """Doubles its items, records its trips, and waits at the gate."""
 
     def __init__(self, fail: Callable[[int], BaseException | None] = lambda trip: None) -> None:
         self.trips: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Bodies without a bound, over real HTTP and both transports: one malformed row each, little memory, and nobody else waits."""
+"""Endless bodies over real HTTP with both transports: one malformed row each, little memory, and no other call waits."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ENDLESS = ("endless", "endless_error")
 
 
 def worst(prompt: str) -> int:
-    """What is reserved for a call, in micro-dollars."""
+    """The reservation of a call, in micro-dollars."""
     return settings_of("").worst_micros(count_tokens(prompt), 20)
 
 
 @pytest.fixture(scope="module", params=["direct", pytest.param("litellm", marks=pytest.mark.soak)])
 def scene(request: pytest.FixtureRequest) -> Iterator[tuple[HostileServer, dict[str, Any]]]:
-    """The server after a process has asked it for everything, and what that process tells."""
+    """The server after a process has requested every body, and the report of this process."""
     here = Path(__file__)
     with HostileServer() as server:
         command = [sys.executable, str(here.with_name("hostile_client.py")), server.base, request.param, *BODIES, *ENDLESS]
@@ -59,14 +59,14 @@ def test_an_answer_over_the_limit_is_one_malformed_row(scene: Scene, word: str) 
         assert charged == worst(f"{word} {n}") and server.prompts[f"{word} {n}"] == 1
 
 
-def test_beside_them_every_answer_of_another_model_arrives(scene: Scene) -> None:
+def test_meanwhile_every_answer_of_another_model_arrives(scene: Scene) -> None:
     _, told = scene
     honest = {prompt: ended[0] for word in (*BODIES, *ENDLESS) for prompt, ended in told[word].items() if "beside" in prompt}
     assert len(honest) == 3 * len((*BODIES, *ENDLESS)) and set(honest.values()) == {"Answer"}
 
 
 def test_their_memory_is_bounded(scene: Scene) -> None:
-    # Without a limit one of the bombs takes 1.5 GB and more.
+    # Without a limit, one of the bodies takes more than 1.5 GB.
     assert scene[1]["grown_mb"] < 200
 
 
@@ -98,7 +98,7 @@ Make = Callable[..., Room]
 @pytest.mark.parametrize("transport", ["direct", "litellm"])
 def test_the_field_raises_the_limit_and_a_later_run_asks_again(make_room: Make, provider: FakeProvider, transport: str) -> None:
     provider.default = Reply("b" * 5000)
-    room = make_room(transport=transport, max_answer_bytes=4096, timeout_s=50.0)  # the first call of litellm imports
+    room = make_room(transport=transport, max_answer_bytes=4096, timeout_s=50.0)  # The first call imports litellm.
     small, raw = room.one()
     assert isinstance(small, Malformed) and (small.error, small.retryable, raw) == ("answer_too_large", True, None)
     assert "4096 bytes" in small.message and room.records() == []
@@ -115,7 +115,7 @@ def test_an_earlier_round_is_part_of_what_a_malformed_answer_cost(make_room: Mak
 
 
 def others_first(room: Room, begun: threading.Event, ended: threading.Event, prompt: str) -> Any:
-    """The outcome of a prompt whose text is being counted until three others are answered."""
+    """The outcome of a prompt whose text is counted until three other prompts are answered."""
 
     async def scene() -> Any:
         long = asyncio.ensure_future(room.gateway.complete(request(prompt)))

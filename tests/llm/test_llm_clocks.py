@@ -1,4 +1,4 @@
-"""A machine's clock that jumps by an hour: no driver dies of it, no call is void, and no limit lets anything through."""
+"""A machine's clock jumps by an hour: no driver is taken for dead, no call is void, and every limit holds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ release; how long a batch waits, of which its provider keeps the time, through a
 
 @pytest.fixture
 def jumping(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
-    """The machine's clock goes an hour forth, and back, at each look."""
+    """The machine's clock jumps an hour forward, and back, at each reading."""
     real, jumps = time.time, itertools.cycle([0.0, HOUR, -HOUR])
     monkeypatch.setattr(time, "time", lambda: real() + next(jumps))
     return real
@@ -69,7 +69,7 @@ def test_a_date_to_retry_after_is_taken_from_the_answers_own(ours_off_s: float) 
 
 
 def test_a_driver_that_beats_is_alive(tmp_path: Path, jumping: Callable[[], float]) -> None:
-    # As seen from another machine, where its beat alone tells.
+    # Another machine sees only the heartbeats.
     session = begin_session(files := LocalFiles(tmp_path), "r", True, here=Process("far", "far 1", 7, "9"))
     session.beat()
     heard = beating(session.beat)
@@ -80,7 +80,7 @@ def test_a_driver_that_beats_is_alive(tmp_path: Path, jumping: Callable[[], floa
 
 
 def beating(beat: Callable[[], None]) -> Callable[[], None]:
-    """Beat until what it gives is called."""
+    """Beat until the returned function is called."""
     ended = threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""The direct transport over real HTTP: the body as it is sent, what comes back, and the key that is told to nobody else."""
+"""The direct transport over real HTTP: the sent body, the reply, and the key, which goes to nobody else."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_an_answer_beside_an_error_is_an_answer(send: Send, provider: FakeProvid
         ({"nothing": "known"}, 'HTTP 400: {"error": {"nothing": "known"}}'),
     ],
 )
-def test_an_error_says_what_the_provider_said(send: Send, provider: FakeProvider, error: dict[str, Any], words: str) -> None:
+def test_an_error_contains_the_providers_message(send: Send, provider: FakeProvider, error: dict[str, Any], words: str) -> None:
     provider.default = Reply(status=400, error=error, headers={"Retry-After": "3"})
     with pytest.raises(ProviderError) as caught:
         send()
@@ -159,7 +159,7 @@ def test_what_never_left_and_what_was_lost_on_its_way_differ(send: Send, provide
 def test_a_dropped_call_is_not_sent_again_behind_our_back(send: Send, provider: FakeProvider) -> None:
     send()
     provider.replies.append(Reply(drop=True))
-    # The connection is kept from the first call: a client that tries again by itself would do so here.
+    # The connection of the first call is kept: a client with its own retries would use it here.
     with pytest.raises(aiohttp.ServerDisconnectedError):
         send("b")
     assert provider.prompts == {"a prompt": 1, "b": 1}
@@ -177,7 +177,7 @@ def test_a_key_from_a_file_is_sent_and_is_nowhere(
     provider.replies.extend([Reply(status=400, echo_key=True), Reply(f"your key is {KEY}")])
     failed, _ = room.one("a")
     answered, raw = room.one("b")
-    # Where it had not been sent, the echo would have nothing to hide.
+    # If the key had not been sent, the echo would have nothing to hide.
     assert isinstance(failed, Failed) and "bad credentials Bearer *** given" in failed.message
     assert isinstance(answered, Answer) and raw is not None and raw.text == "your key is ***"
     told = [room.on_disk().decode(), repr(failed), repr(answered), json.dumps(room.ledger.snapshot(0.0))]

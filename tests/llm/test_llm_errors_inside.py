@@ -1,4 +1,4 @@
-"""On the wire: an error in a body with status 200 means the same for each task and by each transport."""
+"""On the wire: an error in a body with status 200 means the same for each task and each transport."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def way(request: pytest.FixtureRequest) -> tuple[Task, str, str]:
 
 @pytest.fixture
 def send(way: tuple[Task, str, str], server: Recording, transports: Transports, loop: asyncio.AbstractEventLoop) -> Send:
-    """`send(body)`: the error of one attempt that is answered so."""
+    """`send(body)`: the error of one attempt with this reply."""
     settings, request = settings_of(way, server), asked(way)
 
     async def attempt() -> None:

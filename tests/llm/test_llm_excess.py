@@ -1,4 +1,5 @@
-"""Usage above what was reserved: charged the reservation, counted over workers and restarts, and told with both figures."""
+"""Usage above the reservation: the reservation is charged, it is counted across workers and restarts, and both figures are
+reported."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ WORST = 19 * 2 + 20 * 10
 
 
 def excess(times: float, model: str = "m", worst: int = 100) -> Excess:
-    """The claim of so many times the reservation."""
+    """A reported usage of `times` times the reservation."""
     return Excess(model, round(1000 * times), 1000, round(worst * times), worst, times)
 
 
@@ -37,7 +38,7 @@ def desk_of(root: Path, *margins: float, budget: int | None = None) -> ModelQueu
 
 
 def logged(root: Path, *times: float, run: str = "r") -> None:
-    """Answers in the log that claimed so many times their reservation."""
+    """Log answers whose reported usage is `times` times their reservation."""
     log = LogWriter(LocalFiles(root), 1)
     for number, one in enumerate(times):
         claim = {"claimed_tokens": round(1000 * one), "claimed_micros": round(100 * one), "claimed_margin": one}
@@ -64,7 +65,7 @@ def test_the_third_claim_above_its_reservation_stops_the_model_whichever_worker_
         "3 answers claim 4,600 tokens for 0.000460 dollars, more than was reserved: 3,000 tokens for 0.000300 dollars are "
         "charged; if that is its real count, write token_margin: 2.02 beside the model, else use another provider"
     )
-    # What was on its way is settled as ever, other models go on, and what is known is not asked.
+    # Calls in flight are settled as usual, other models continue, and stored answers are not requested.
     desk.settle("v", "d", 7, location=HERE)
     assert desk.money == (307, 0)
     assert desk.claimed("w", "x", model="honest", worst_micros=100) == ["go"]
@@ -79,7 +80,7 @@ def test_a_claim_above_twice_the_reservation_stops_the_model_at_once(tmp_path: P
     assert (claims["answers"], claims["claimed_tokens"], claims["charged_tokens"], claims["stopped"]) == (1, 2010, 1000, True)
 
 
-def test_one_answer_that_is_told_twice_is_one(tmp_path: Path) -> None:
+def test_an_answer_that_is_reported_twice_counts_once(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path)
     for _ in range(3):
         desk.settle("w", "a", 100, location=HERE, excess=excess(1.5))
@@ -97,14 +98,14 @@ def test_the_log_knows_it_after_a_restart(tmp_path: Path) -> None:
 def test_a_model_that_was_stopped_stays_so_until_its_margin_reserves_as_much(tmp_path: Path) -> None:
     logged(tmp_path, 1.5, 1.2, 5.0)
     assert desk_of(tmp_path, 1.0).claimed("w", "a", worst_micros=100) == ["stopped"]
-    # 5 is more than twice of 2.4; of 2.5 it is one answer above the reservation.
+    # 5 is more than twice 2.4; with 2.5 it is one answer above the reservation.
     assert desk_of(tmp_path, 2.4).claimed("w", "a", worst_micros=100) == ["stopped"]
     assert desk_of(tmp_path, 2.5).claimed("w", "a", worst_micros=100) == ["go"]
     covered = desk_of(tmp_path, 5.0)
     assert covered.claimed("w", "a", worst_micros=100) == ["go"] and covered.books.snapshot(0.0)["claims"] == []
 
 
-def test_a_dead_worker_that_told_nothing_is_known_by_its_log(tmp_path: Path) -> None:
+def test_a_dead_worker_that_reported_nothing_is_known_by_its_log(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path)
     desk.books.hello("w", "calling 0", 0.0)
     desk.claim("w", "z", worst_micros=100)
@@ -152,7 +153,7 @@ def test_over_http_a_liar_is_charged_what_was_reserved_and_its_answers_count(mak
     later = room.one("another")[0]
     assert isinstance(later, Failed) and (later.error, later.retryable) == ("usage_not_credible", True)
     assert "write token_margin: " in later.message and len(provider.requests) == 1
-    # It stays stopped in a later start; its answers are there; another run of the store asks it anew.
+    # The model stays stopped in a later start, and its answers stay; another run of the store asks it again.
     again = room.again()
     assert again.one("another")[0] == later and again.one()[1] == raw
     assert len(provider.requests) == 1

@@ -1,4 +1,4 @@
-"""One call over real HTTP: logged before it is told, sent once, paid once, never beyond a limit."""
+"""One call over real HTTP: logged before it is used, sent once, paid once, never beyond a limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Make = Callable[..., Room]
 
 
 def logged(room: Room, run: str = "run") -> int:
-    """What the run's answers in the log have cost."""
+    """The cost of the run's answers in the log."""
     return sum(tally.usd_micros for tally in room.index().totals(run).values())
 
 
@@ -178,7 +178,7 @@ def test_a_free_model_needs_no_ceiling_and_spends_nothing(make_room: Make, provi
         (Reply(None), Malformed, "empty_answer"),
     ],
 )
-def test_what_was_paid_and_is_no_answer_is_kept_too(
+def test_a_paid_reply_that_is_no_answer_is_kept_too(
     room: Room, provider: FakeProvider, reply: Reply, kind: type, error: str
 ) -> None:
     provider.default = reply
@@ -239,7 +239,7 @@ def test_a_full_disk_is_an_error_and_blocks_nobody(room: Room, provider: FakePro
     with pytest.raises(OSError, match="No space left"):
         room.one()
     assert len(provider.requests) == 1 and room.in_flight == 0
-    # What was paid and is not durable is uncertain; asking again is possible.
+    # A paid answer that is not durable is uncertain; the question may be asked again.
     assert room.money == (0, 0) and room.ledger.account.uncertain["", ""] == WORST
     assert isinstance(room.one()[0], Answer) and room.money == (REAL, 0)
 
@@ -289,7 +289,7 @@ def test_a_drain_keeps_what_is_in_flight_and_gives_back_what_is_not_sent(room: R
             asks.append(asyncio.ensure_future(room.gateway.complete(request(f"p{n}"))))
             while len(provider.requests) <= n:
                 await asyncio.sleep(0.005)
-        # The second waits to be tried again, and the third for the pause to end.
+        # The second call waits for its retry, and the third for the end of the pause.
         while not room.gateway._client._paused:
             await asyncio.sleep(0.005)
         asks.append(asyncio.ensure_future(room.gateway.complete(request("p2"))))

@@ -1,4 +1,4 @@
-"""What goes wrong over real HTTP: how often it is tried again, what it is charged, and what is never told."""
+"""Errors over real HTTP: the number of attempts, the charge, and the secrets that stay hidden."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_a_request_that_never_succeeds_is_sent_once(room: Room, provider: FakePr
     provider.replies.append(Reply(status=status))
     outcome, _ = room.one()
     assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts) == (error, 1)
-    # A later run may try again: a person may have mended the endpoint, and nothing was paid.
+    # A later run may try again: the user may have repaired the endpoint, and nothing was paid.
     assert outcome.retryable
     assert len(provider.requests) == 1 and isinstance(room.one("other")[0], Answer)
 
 
 def test_retry_after_is_waited_for_by_all_calls_of_the_model(make_room: Make, provider: FakeProvider) -> None:
-    # Three calls were told to go, two seconds apart, when the first is answered with 429.
+    # Three calls have grants, two seconds apart, when the first is answered with 429.
     room = make_room(limits=Limits(rpm=30))
     provider.replies.append(Reply(status=429, headers={"Retry-After": "3"}))
     outcomes = [outcome for outcome, _ in room.ask(*(f"p{n}" for n in range(3)))]
@@ -103,7 +103,7 @@ def test_a_bad_key_stops_the_model_and_no_further_call_is_made(room: Room, provi
 
 
 def test_calls_on_their_way_stop_with_the_model(make_room: Make, provider: FakeProvider) -> None:
-    # The next one would go out after ten seconds: it is told before.
+    # The next call would be sent after ten seconds: it is stopped before.
     room = make_room(limits=Limits(rpm=6))
     provider.default = Reply(status=403)
     outcomes = [outcome for outcome, _ in room.ask(*(f"p{n}" for n in range(6)))]
@@ -136,7 +136,7 @@ def test_a_hang_ends_at_the_timeout_is_asked_again_once_and_charged(
     outcome, _ = room.one()
     assert 2.0 <= time.monotonic() - started < 60.0
     assert isinstance(outcome, Failed) and (outcome.error, outcome.retryable) == ("timeout", True)
-    # An attempt that a busy machine has not sent in time counts, and costs nothing.
+    # If a busy machine has not sent an attempt in time, the attempt counts, but costs nothing.
     assert outcome.attempts >= len(provider.requests) == 2 and outcome.usd_micros == 2 * WORST
     assert room.money == (2 * WORST, 0)
 
@@ -161,7 +161,7 @@ def test_what_was_sent_and_lost_is_charged_and_asked_again_once(room: Room, prov
     assert isinstance(outcome, Failed) and outcome.usd_micros == 2 * WORST and len(provider.requests) == 4
 
 
-def test_a_failure_tells_what_an_earlier_round_was_charged(make_room: Make, provider: FakeProvider) -> None:
+def test_a_failure_includes_the_charge_of_an_earlier_round(make_room: Make, provider: FakeProvider) -> None:
     room = make_room(budget_micros=WORST)
     provider.replies.append(Reply(drop=True))
     outcome, _ = room.one()
@@ -200,7 +200,7 @@ def test_the_key_is_nowhere(
 ) -> None:
     monkeypatch.setattr(gateway, "BACKOFF_S", 0.001)
     if not named:
-        # litellm takes a provider's key from the environment by itself.
+        # litellm reads a provider's key from the environment.
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
     room = make_room(api_key_env=KEY_ENV if named else None)
     provider.default = Reply(status=status, echo_key=True)
@@ -231,7 +231,7 @@ def test_messages_are_one_short_line_without_what_looks_like_a_key() -> None:
         *((word, Answer) for word in ("MAX_TOKENS", "something_new")),
     ],
 )
-def test_how_an_answer_ended_is_what_it_is_worth(make_room: Make, provider: FakeProvider, word: str, kind: type) -> None:
+def test_the_end_of_an_answer_decides_its_outcome(make_room: Make, provider: FakeProvider, word: str, kind: type) -> None:
     provider.default = Reply(finish_reason=word)
     room = make_room()
     outcome, raw = room.one()
@@ -297,7 +297,7 @@ def test_a_prompt_that_does_not_fit_is_a_row_in_every_servers_words(
     room = make_room()
     bodies: list[dict[str, Any]] = [{"message": words, "type": "BadRequestError", "code": status} for words in WINDOWS.values()]
     bodies.append({"message": "too much", "type": "exceed_context_size_error", "n_ctx": 256})
-    # They are read alike by every transport and at every status: all of them once, then some.
+    # Every transport reads them alike at every status: first all of them, then some.
     for error in bodies[:: 1 if (transport, status) == ("direct", 400) else 5]:
         provider.default = Reply(status=status, error=error)
         outcome, _ = room.one(str(error))
@@ -339,7 +339,7 @@ def test_a_secret_is_hidden_in_any_spelling_and_however_it_is_cut(secret: str, a
 
 
 @pytest.mark.parametrize("key", ["abcdefgh-1234\nexport OTHER=1", "abcdefgh-1234\x00", "abcdefgh-\u00e9"])
-def test_a_key_that_no_header_can_hold_gives_the_model_up_and_is_not_told(key: str, tmp_path: Path) -> None:
+def test_a_key_that_no_header_can_hold_stops_the_model_and_is_not_shown(key: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(key, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch, pytest.raises(NoKey) as found:

@@ -1,4 +1,4 @@
-"""On the wire: nothing secret of this machine reaches a foreign endpoint, whoever the provider is and whatever sends."""
+"""On the wire: no secret of this machine reaches a foreign endpoint, for any provider and any sender."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _ENTRA = {"AZURE_CLIENT_ID", "AZURE_TENANT_ID"}
 
 
 def secret_names() -> list[str]:
-    """Every variable with a secret or an account that litellm's source names, and those of the SDKs."""
+    """Every variable with a secret or an account in litellm's source, and those of the SDKs."""
     root = Path(load_litellm().__file__).parent
     files = [root / "main.py", root / "utils.py", *(root / "litellm_core_utils").glob("*.py"), *(root / "llms").rglob("*.py")]
     found = {name for file in files for name in _NAMES.findall(file.read_text(encoding="utf-8"))}
@@ -101,7 +101,7 @@ def test_every_key_that_litellm_reads_for_a_provider_is_hidden() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def canaries(litellm: Any) -> Iterator[None]:
-    """A value of its own in each variable, and in each of litellm's globals that hold a key."""
+    """A distinct value in each variable, and in each of litellm's globals that hold a key."""
     with pytest.MonkeyPatch.context() as patch:
         for name in secret_names():
             value = f"canary-{name}-0123456789"
@@ -137,7 +137,7 @@ Ask = Callable[..., Exception | None]
 
 @pytest.fixture
 def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
-    """`ask(provider, base, transport, named, task)`: one attempt as a worker makes it; the error, if any."""
+    """`ask(provider, base, transport, named, task)`: one attempt of a worker; the error, if any."""
 
     def asked(provider: str, base: str | None, transport: str, named: str | None = None, task: Task = "chat") -> Exception | None:
         settings = ModelSettings(f"{provider}/m", FREE, None, base, named, 60.0, transport=transport)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
 
         try:
             loop.run_until_complete(send())
-        # The border of an attempt: what an SDK makes of the server's one answer is not asked here.
+        # An attempt ends with the server's one answer; an SDK's reaction to it is not tested here.
         except Exception as error:  # noqa: BLE001
             return error
         return None
@@ -159,7 +159,7 @@ def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
 
 
 def told(server: Recording) -> str:
-    """All that came, with what stands in base64 beside it."""
+    """All received texts, with the decoded base64 in them."""
     text = "\n".join(server.seen)
     coded = re.findall(r"(?i)basic ([a-z0-9+/=]+)", text)
     return text + "".join(base64.b64decode(one).decode("latin-1") for one in coded)
@@ -214,7 +214,7 @@ def test_no_service_that_is_asked_directly_gets_the_key_of_another(ask: Ask, nea
 
 
 def test_a_service_without_an_address_is_not_asked_at_anothers(ask: Ask) -> None:
-    """The key goes where the request goes, and no provider's request goes to another."""
+    """The key goes with the request, and no provider's request goes to another provider."""
     for provider, known in PROVIDERS.items():
         if not known.base:
             for named in (None, NAMED):
@@ -287,7 +287,7 @@ LOGIN_ELSEWHERE = {
 def test_no_parameter_leads_a_login_elsewhere(
     far: Recording, tmp_path: Path, loop: asyncio.AbstractEventLoop, provider: str
 ) -> None:
-    """boto3 and google-auth go past httpx: what would lead them to another address never reaches litellm."""
+    """boto3 and google-auth bypass httpx: parameters with another address never reach litellm."""
     far.connections = 0
     sampling = {name: far.base if value == "BASE" else value for name, value in LOGIN_ELSEWHERE[provider].items()}
     room = Room(tmp_path / "store", [ModelSettings(f"{provider}/m", FREE, timeout_s=60.0)], loop)
@@ -319,13 +319,13 @@ def test_no_field_that_litellm_is_given_names_an_address_or_a_secret() -> None:
 
 
 def test_a_key_for_a_proxy_of_ones_own_does_not_go_to_a_provider(ask: Ask) -> None:
-    """litellm asks OpenAI where a proxy has no address."""
+    """litellm sends requests to OpenAI if a proxy has no address."""
     error = ask("litellm_proxy", None, "litellm", None, "embed")
     assert isinstance(error, NoKey) and "a request to api.openai.com was not sent" in str(error)
 
 
 def test_a_provider_outside_the_table_is_not_asked_by_litellm(ask: Ask, far: Recording) -> None:
-    """aiohttp_openai goes past httpx."""
+    """aiohttp_openai bypasses httpx."""
     far.connections = 0
     for provider in ("aiohttp_openai", "nobodys"):
         for base in (None, far.base):
@@ -340,7 +340,7 @@ def test_without_a_key_a_provider_is_not_asked(ask: Ask, monkeypatch: pytest.Mon
     assert isinstance(error, NoKey) and "MISTRAL_API_KEY" in str(error)
 
 
-def test_a_secret_that_stands_in_what_is_sent_keeps_it_here(ask: Ask, far: Recording) -> None:
+def test_a_secret_within_a_request_keeps_the_request_here(ask: Ask, far: Recording) -> None:
     far.connections = 0
     secret = os.environ["GROQ_API_KEY"]
     error = ask("openai", f"{far.base}/{secret}", "litellm")

@@ -1,4 +1,4 @@
-"""The ledger: one worker a key, models given up, the dead evicted, drivers that fall silent. Time is a number."""
+"""The ledger: one worker per key, stopped models, evicted workers, and silent drivers. Time is a number."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nothing_is_paid_for_a_driver_that_is_silent(tmp_path: Path) -> None:
     assert desk.states("w", waiting) == ["go"] and not desk.books.collect("w", silent + 1).halted
 
 
-def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
+def test_the_live_view_shows_each_model(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(rpm=6000, concurrency=8)})
     desk.claim("w", "a", "b")
     desk.settle("w", "a", 5, now=1.0, location=HERE, input_tokens=70, output_tokens=7)
@@ -103,7 +103,7 @@ def test_of_the_dead_what_is_in_the_log_is_charged_and_the_rest_is_uncertain(tmp
     assert desk.claimed("alive", "answered", "mine", now=now) == ["answered", "waits"]
     assert desk.states("alive", early) == ["go"]
     assert desk.money == (30, 200) and desk.books.account.uncertain["", ""] == 100
-    # It comes back: its call is another's, it is told so, and what it settles is not charged.
+    # It comes back: its call belongs to another worker, it is informed, and its settlement is not charged.
     assert desk.books.collect("dead", now + 1).evicted
     desk.settle("dead", "sent", 90, now=now + 1)
     assert desk.money == (30, 200)
@@ -127,14 +127,14 @@ def test_the_slots_of_a_silent_worker_serve_others_and_what_it_has_not_collected
     assert desk.claimed("frozen", *"abcd", worst_micros=100) == ["go"] * 4
     later = desk.claim("alive", *"efghij", worst_micros=100)
     assert desk.states("alive", later) == ["waits"] * 6
-    # One more is granted to it, and it never hears of it.
+    # Another call is granted to it, but the grant never arrives.
     desk.books.take("frozen", WorkerMessage(claims=[Claim("k", "m", worst_micros=100, ticket=99)], ended=["a"]), 1.0)
     desk.record(1.0)
     now = SILENT_S + 2.1
     desk.books.beat("alive", now)
     desk.say("alive", now)
     assert desk.states("alive", later).count("go") == 4
-    # It thaws: what was on the wire counts again, so that no further call is sent.
+    # It continues: the calls on the wire count again, so that no further call is sent.
     desk.books.beat("frozen", now + 1)
     desk.settle("alive", "e", 10, now=now + 1)
     assert desk.states("alive", later).count("go") == 4
@@ -146,7 +146,7 @@ def test_a_slot_is_free_when_the_reply_is_there_and_few_calls_are_not_durable(tm
     assert desk.states("w", tickets).count("go") == 2
     desk.say("w", ended=("a", "b"))
     assert desk.states("w", tickets).count("go") == 4
-    # Four are not settled: twice the cap. No other may be sent until an answer is durable.
+    # Four calls are not settled: twice the cap. No other may be sent until an answer is durable.
     desk.say("w", ended=("c", "d"))
     assert desk.states("w", tickets).count("go") == 4
     desk.settle("w", "a", 1, location=HERE)

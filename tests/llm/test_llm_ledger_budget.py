@@ -22,7 +22,7 @@ BUDGET = 5_000
 def test_the_budget_by_hand(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, 100)
     assert desk.claimed("w", "a", worst_micros=60) == ["go"]
-    # 40 are left: 50 may fit when a gives back what it does not use; 101 never does.
+    # 40 are left: 50 may fit when a gives back its unused part; 101 never does.
     b = desk.claim("v", "b", worst_micros=50)
     assert desk.states("v", b) == ["waits"]
     assert desk.claimed("w", "c", worst_micros=40) == ["go"] and desk.claimed("w", "free") == ["go"]
@@ -78,12 +78,12 @@ def test_a_kill_leaves_in_doubt_what_was_granted_and_is_in_no_answer(tmp_path: P
     assert desk.claimed("w", *"abc", worst_micros=100) == ["go"] * 3
     desk.settle("w", "a", 40, location=log_answer(log, "a", 40))
     log_answer(log, "b", 60)
-    # c is open, and a record allows 2 % of the budget ahead.
+    # c is open, and a record allows 2 % of the budget in advance.
     for _ in range(3):
         desk = ModelQueue(tmp_path, 10_000, earlier_record=desk.recorded)
         assert desk.money == (100, 0) and 100 <= desk.books.account.uncertain["", ""] <= 100 + 200
     uncertain = desk.books.account.uncertain["", ""]
-    # The answer turns up.
+    # The answer is found.
     log_answer(log, "c", 70)
     desk = ModelQueue(tmp_path, 10_000, earlier_record=desk.books.account.last_record())
     assert desk.money == (170, 0) and desk.books.account.uncertain["", ""] == uncertain - 100
@@ -102,7 +102,7 @@ def test_an_answer_to_a_second_call_does_not_settle_the_first(tmp_path: Path) ->
 
 
 def test_calls_that_nobody_answered_are_all_that_a_long_run_leaves_in_doubt(tmp_path: Path) -> None:
-    """Waves of calls whose worst case is ten times their price: the doubt does not grow with the waves."""
+    """Waves of calls whose worst case is ten times their price: the uncertain amount does not grow with the waves."""
     log = LogWriter(LocalFiles(tmp_path), 1)
     desk, now = ModelQueue(tmp_path, 1_000_000, {"m": Limits(concurrency=64)}), 0.0
     for wave in range(20):
@@ -115,7 +115,7 @@ def test_calls_that_nobody_answered_are_all_that_a_long_run_leaves_in_doubt(tmp_
     for key in keys[:60]:
         log_answer(log, key, 10)
     money = ModelQueue(tmp_path, 1_000_000, earlier_record=desk.recorded).books.account
-    # Four calls are open; 0.3 s at 64 calls a second were allowed ahead.
+    # Four calls are open; 0.3 s at 64 calls per second were allowed in advance.
     assert money.spent["", ""] == 10 * (19 * 64 + 60) and 400 <= money.uncertain["", ""] <= 400 + 0.3 * 64 * 100 + 100
 
 
@@ -135,9 +135,9 @@ class Worker:
 
 
 class World:
-    """A run with workers that claim, send, settle, stall and die at random, and drivers that are killed and start again.
+    """A run with workers that claim, send, settle, stall and die at random, and drivers that are killed and restarted.
 
-    `truth` is what the provider bills: the real price of every call that was sent.
+    `truth` is the provider's bill: the real price of every call that was sent.
     """
 
     def __init__(self, root: Path, seed: int) -> None:
@@ -153,7 +153,7 @@ class World:
         return self.desk.books
 
     def restart(self) -> ModelQueue:
-        """A driver is killed, with all its workers, and another takes over what is durable."""
+        """A driver is killed with all its workers, and another takes over the durable state."""
         self.workers, self.n_starts = [], self.n_starts + 1
         before = self.desk.recorded if self.n_starts > 1 else None
         self.desk = ModelQueue(self.files.root, BUDGET, earlier_record=before)
@@ -219,7 +219,7 @@ class World:
         return None
 
     def die(self, worker: Worker) -> None:
-        """SIGKILL: what was in flight may be billed in full, and nobody ever hears of it."""
+        """SIGKILL: calls in flight may be billed in full, and are never reported."""
         self.truth += sum(worker.calls.values())
         worker.log.close()
         self.workers.remove(worker)

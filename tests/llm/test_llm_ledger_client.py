@@ -1,4 +1,4 @@
-"""A worker's dealings with the ledger: what travels together, what stops a call, and that nobody waits for ever."""
+"""A worker and the ledger: messages that share a trip, the reasons that stop a call, and no endless waits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GO = Grant("go")
 
 
 def grant_all(message: WorkerMessage, **news: Any) -> News:
-    """Every claim may be sent."""
+    """Grant every claim."""
     return News(grants=tuple((claim.ticket, GO) for claim in message.claims), **news)
 
 
 class Port:
-    """A ledger whose answers the test writes; `news` is heard by whoever listens."""
+    """A ledger whose answers the test writes; `news` goes to the listener."""
 
     def __init__(self, answer: Callable[[WorkerMessage], News] = grant_all) -> None:
         self.answer = answer
@@ -45,12 +45,12 @@ class Port:
         return found
 
     def said(self, field: str) -> list[Any]:
-        """All that came, in its order."""
+        """All received messages, in order."""
         return [one for message in self.messages for one in getattr(message, field)]
 
 
 def play(scene: Callable[[Port, LedgerClient], Awaitable[None]], answer: Callable[[WorkerMessage], News] = grant_all) -> None:
-    """One scene, on a loop of its own, in a minute at most."""
+    """Play one scene in a separate loop, in at most a minute."""
 
     async def whole() -> None:
         port = Port(answer)
@@ -70,7 +70,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def hear(port: Port, clerk: LedgerClient, news: News) -> None:
-    """The listener has heard it, and all that came of it has happened."""
+    """The listener has received it, and all its effects have happened."""
     await port.news.put(news)
     await until(port.news.empty)
     for _ in range(3):
@@ -156,7 +156,7 @@ def test_a_pause_holds_here_at_once_for_its_model_alone_and_is_told() -> None:
         leave = await clerk.claim(claim())
         clerk.settle(Settlement("a", "m", 0, pause_s=60.0))
         assert not clerk.may_send(leave, "m", paid=True) and clerk.may_send(leave, "n", paid=True)
-        # A shorter one, met by another call or told by the ledger, does not end it.
+        # A shorter pause, from another call or from the ledger, does not end it.
         clerk.settle(Settlement("b", "m", 0, pause_s=0.0))
         await hear(port, clerk, News(paused={"m": 0.0, "n": 60.0}))
         assert not clerk.may_send(leave, "m", paid=True) and not clerk.may_send(leave, "n", paid=True)
@@ -209,7 +209,7 @@ def test_for_a_silent_driver_nothing_is_paid_and_what_is_free_goes_on() -> None:
     play(scene)
 
 
-def test_who_was_evicted_is_told_before_it_sends_anything() -> None:
+def test_an_evicted_worker_is_informed_before_it_sends_anything() -> None:
     async def scene() -> None:
         port, told = Port(lambda message: grant_all(message, evicted=True)), asyncio.Event()
         clerk = LedgerClient(port, told.set)

@@ -1,4 +1,4 @@
-"""A worker that is to end: nothing more is sent, what was granted is given back, and whoever claims waits for ever."""
+"""A worker that is about to end: it sends nothing more, gives back its grants, and its claims wait forever."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_whoever_claims_waits_and_the_ledger_hears_nothing_of_it() -> None:
     play(scene)
 
 
-def test_what_is_to_be_settled_is_told_before_the_end() -> None:
+def test_settlements_are_delivered_before_the_end() -> None:
     async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim("a"))
         clerk.drain()

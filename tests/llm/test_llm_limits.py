@@ -1,4 +1,4 @@
-"""Limits over the whole cluster: a minute's requests and tokens, pauses, and calls at once. Time is a number."""
+"""Limits across the whole cluster: requests and tokens per minute, pauses, and concurrent calls. Time is a number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.core
 
 
 def densest(times: Sequence[float], amounts: Sequence[float]) -> float:
-    """The most that any window [t, t + 60) holds."""
+    """The largest sum in any window [t, t + 60)."""
     order = sorted(range(len(times)), key=times.__getitem__)
     starts, sums = [times[i] for i in order], [0.0]
     for i in order:
@@ -44,7 +44,7 @@ def test_no_minute_holds_more_requests_than_the_limit_and_it_is_used(rpm: float)
         now += moments.expovariate(rpm / 30)
         times.append(sent(pacer, now))
     assert densest(times, [1.0] * len(times)) <= max(rpm, 1)
-    # The asking is twice as fast as the sending may be.
+    # Requests come twice as fast as they may be sent.
     assert len(times) / (times[-1] - times[0]) * 60 > rpm * 0.95
 
 
@@ -155,7 +155,7 @@ def test_near_the_height_of_the_last_429_the_calls_at_once_grow_with_care() -> N
         while cap.now < height:
             cap.grow()
             answers[height] += 1
-    # From 32 to 63: a round each, 32 + 33 + ... + 62 answers; the last step takes 20 rounds of 63.
+    # From 32 to 63: one round each, 32 + 33 + ... + 62 answers; the last step takes 20 rounds of 63.
     assert answers[63] == pytest.approx(sum(range(32, 63)), rel=0.02)
     assert answers[64] == pytest.approx(20 * 63, rel=0.05)
 

@@ -1,4 +1,5 @@
-"""Local models take the path of paid ones: log, single flight, outcomes; what they lack or break is a failure of the row."""
+"""Local models take the path of paid ones: log, single flight, outcomes. Their errors and missing answers are failures of the
+row."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.core
 
 
 class Echo:
-    """Answers with what it is asked; does what the prompt says where that is an error."""
+    """Answers with the prompt, or raises the error that the prompt names."""
 
     name: ClassVar[str] = "offline/echo"
     revision: ClassVar[str] = "1"
@@ -74,7 +75,7 @@ def test_an_answer_is_free_counted_logged_and_reused(local_room: Room, models: t
     assert record["kind"] == "answer" and "raw" not in record
 
 
-def test_a_family_is_told_the_whole_name_and_the_lookup(local_room: Room, models: tuple[Echo, Family]) -> None:
+def test_a_family_gets_the_whole_name_and_the_lookup(local_room: Room, models: tuple[Echo, Family]) -> None:
     sampling = {"max_tokens": 20, "extra_body": {"revision": "1"}}
     outcome, raw = local_room.one("p", model="replay/gpt-4o", sampling=sampling, lookup='["h", "s"]')
     assert isinstance(outcome, Answer) and raw is not None and raw.text == 'replay/gpt-4o p ["h", "s"]'
@@ -118,7 +119,7 @@ def test_models_answer_one_after_the_other_in_a_thread_beside_the_loop(tmp_path:
 
         def answer(self, request: Request) -> str:
             self.threads.add(threading.get_ident())
-            # Set by the loop, which goes on while this thread waits.
+            # The loop sets it, while this thread waits.
             assert self.released.wait(60)
             return super().answer(request)
 
@@ -144,6 +145,6 @@ def test_a_conversation_is_answered_once_whatever_n_is(local_room: Room, models:
 def test_what_is_taken_off_litellm_is_there_to_be_taken_off() -> None:
     from litellm.litellm_core_utils.litellm_logging import Logging
 
-    # Where litellm renames them, calls are as slow as a bare loop again: nothing breaks, but this should be looked at.
+    # If litellm renames these, nothing breaks, but calls become slower than a bare loop again; then look at this.
     assert Logging.response_cost_calculator() is None
     assert Logging.async_success_handler.__module__ == "summhay_ray.llm.via_litellm"

@@ -1,4 +1,4 @@
-"""The messages between workers and the ledger come back whole from the plain tuples in which they travel."""
+"""The messages between workers and the ledger are restored completely from the plain tuples that carry them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices: written, mapped, dated, or refused; the worst case is never less than the real one. And how a model is reached."""
+"""Prices are written, mapped, dated, or refused; the worst case is never below the real cost. And how a model is reached."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_longer_prompts_may_cost_more_a_token() -> None:
     assert price.micros(Usage(200_000, 1000)) == 200_000 * 1.25 + 1000 * 10
     assert price.micros(Usage(200_001, 1000)) == 500_003 + 1000 * 15  # 200,001 x 2.5 = 500,002.5, rounded up
     assert price.micros(Usage(300_000, 0, 100_000)) == 200_000 * 2.5 + 100_000 * 0.25
-    # The map does not say what writing costs in the longer tier: at least what input costs there.
+    # The map gives no price for writing in the longer tier: it is at least the input price there.
     assert price.micros(Usage(300_000, 0, 0, 100_000)) == 300_000 * 2.5
     assert price.micros(Usage(100_000, 0, 0, 50_000)) == 50_000 * 1.25 + 50_000 * 1.5
     assert find_price("gemini-1.5-pro-preview-0514", None).micros(Usage(128_001, 10)) == 128_001 * 7 + 10 * 21
@@ -123,17 +123,17 @@ def test_windows() -> None:
     ("usage", "micros", "saved"),
     [
         (Usage(0, 0), 0, 0),
-        (Usage(1, 0), 1, 0),  # 0.15 is rounded up
+        (Usage(1, 0), 1, 0),  # 0.15 is rounded up.
         (Usage(1000, 0), 150, 0),
         (Usage(1000, 500), 150 + 300, 0),
         (Usage(1000, 0, 1000), 75, 75),
         (Usage(1000, 500, 400), 90 + 30 + 300, 30),
         (Usage(10, 1), 3, 0),  # 1.5 + 0.6 = 2.1
-        (Usage(1000, 0, 0, 1000), 200, -50),  # dearer than without a cache
+        (Usage(1000, 0, 0, 1000), 200, -50),  # More expensive than without a cache.
         (Usage(1000, 0, 500, 100), 60 + 37.5 + 20 + 0.5, 32),  # 118; 150 without: 32
-        (Usage(1000, 0, 900, 900), 68 + 20, 62),  # 67.5 + 20 = 87.5; no more can be written than is left
+        (Usage(1000, 0, 900, 900), 68 + 20, 62),  # 67.5 + 20 = 87.5; at most the rest can be written.
         (Usage(0, 100, 0, 0, 60), 40 * 0.6 + 60 * 0.9, 0),
-        (Usage(0, 100, 0, 0, 600), 90, 0),  # no more can be reasoning than the answer has
+        (Usage(0, 100, 0, 0, 600), 90, 0),  # Reasoning cannot exceed the answer.
     ],
 )
 def test_money_by_hand(usage: Usage, micros: int, saved: int) -> None:
@@ -147,7 +147,7 @@ SOME_RATES = st.none() | RATES
 
 @st.composite
 def some_prices(draw: st.DrawFn) -> Price:
-    """Any price, sensible or not: tiers that get cheaper, caches dearer than input."""
+    """Any price, plausible or not: tiers that get cheaper, caches more expensive than input."""
     rates = [(draw(RATES), draw(RATES), draw(SOME_RATES), draw(SOME_RATES), (), draw(SOME_RATES)) for _ in range(3)]
     marks = sorted(draw(st.lists(st.integers(0, 400_000), max_size=2, unique=True)))
     base = Price(*rates[0])

@@ -1,4 +1,4 @@
-"""On the wire: an attempt sends its request once, whatever the SDK behind litellm would do with an error."""
+"""On the wire: an attempt sends its request once, although the SDK behind litellm would retry an error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def transports(
 ) -> Iterator[Transports]:
     import openai._base_client
 
-    # What the SDK waits before it tries again.
+    # The SDK's wait before a retry.
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.0)
     monkeypatch.setenv("ENDPOINT_KEY", "named-0123456789abcdef")
     server.seen.clear()
@@ -86,7 +86,7 @@ def posted(server: Recording, paths: list[str]) -> list[int | str]:
     """Status or error of requests to these paths, within one call."""
     found: list[int | str] = []
     call = Outgoing(ModelSettings("openai/m", FREE, None, server.base), 1 << 20)
-    # What is wrong is the call's error, too.
+    # The call's error is the same.
     with contextlib.suppress(ProviderError, UnreadableAnswer), httpx.Client() as client, watching(call):
         for path in paths:
             try:

@@ -1,4 +1,4 @@
-"""Calls that share a long prefix: the first goes alone, the others when it is cached; short prompts never wait."""
+"""Calls that share a long prefix: the first goes alone, the others when the prefix is cached; short prompts never wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.core
 
 
 class Calls:
-    """Calls through one gate: who was sent, in which order; each ends when the test says so."""
+    """Calls through one gate, with the order of sending; each ends when the test decides."""
 
     def __init__(self, gate: PrefixGate) -> None:
         self.gate = gate
@@ -139,13 +139,13 @@ def test_a_prefix_that_is_cached_no_more_is_led_again() -> None:
         await calls.end("b")
         assert calls.sent == ["a", "b", "c"]
 
-    # Cached until a minute ago: whoever comes finds it cold.
+    # The prefix was cached until a minute ago: the next call finds no cache.
     play(scene, PrefixGate(lifetime_s=-60.0))
 
 
 def test_who_shares_a_part_waits_for_that_part_alone() -> None:
     async def scene(calls: Calls) -> None:
-        # p: the first document; pq: all documents in one order; pr: in another.
+        # p: the first document; pq: all documents in one order; pr: in another order.
         await calls.start("a", prefix="pq")
         await calls.start("b", "c", prefix="pr")
         await calls.start("d", prefix="pq")

@@ -1,4 +1,4 @@
-"""A model's first call is its probe: the others wait for it, and where it reaches nobody none of them is tried."""
+"""A model's first call is its probe: other calls wait for it. If it reaches nobody, no other call is tried."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_probe_that_was_not_sent_or_died_with_its_worker_is_the_next_ones(tmp_
     assert desk.states("v", waiting) == ["go", "waits"]
 
 
-def test_for_how_long_a_model_refuses_is_told(tmp_path: Path) -> None:
+def test_the_time_for_which_a_model_refuses_is_reported(tmp_path: Path) -> None:
     desk = desk_of(tmp_path)
     desk.claim("w", "a")
     desk.settle("w", "a", 0, now=10.0, limited=True, again=True)

@@ -1,4 +1,4 @@
-"""Which URL is a provider's own: by whole domains, read alike by every parser that a request passes."""
+"""The URLs that belong to a provider: by whole domains, read alike by every parser that sees a request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN = sorted((provider, domain) for provider, known in WITH_DOMAINS.items() fo
 
 
 def key_of(named: str | None, model: str, base: str | None = None) -> str | None:
-    """The key that a request to an `api_base` carries; without one, to where litellm finds the provider."""
+    """The key in a request to an `api_base`; without one, to the provider's address in litellm."""
     return key_for(ModelSettings(model, FREE, api_base=base, api_key_env=named), base)
 
 
@@ -105,12 +105,12 @@ def test_every_name_of_a_providers_key_is_read_in_its_order(monkeypatch: pytest.
 
 def test_the_table_is_litellms(litellm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = 0
-    # These log in on the way.
+    # These log in first.
     for provider in sorted(set(WITH_DOMAINS) - {"github_copilot", "chatgpt"}):
         try:
             _, _, _, base = litellm.get_llm_provider(f"{provider}/m", api_key="any")
         except litellm.BadRequestError:
-            # A provider of our own, which litellm does not know, is asked directly.
+            # litellm does not know this provider of ours, so it is called directly.
             continue
         if base is not None:
             seen += 1
@@ -120,7 +120,7 @@ def test_the_table_is_litellms(litellm: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert list(PROVIDERS) == sorted(PROVIDERS) and not any(known.anywhere for known in WITH_DOMAINS.values())
 
 
-def test_the_page_about_specs_tells_what_litellm_is_given() -> None:
+def test_the_page_about_specs_lists_the_fields_that_litellm_gets() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
     rows = [set(re.findall(r"`([\w-]+)`", line)) for line in page.partition("### Extra")[2].partition("\n#")[0].splitlines()]
     assert SAMPLING in rows
@@ -145,7 +145,7 @@ def test_what_is_at_home_is_the_same_host_to_every_parser(url: str) -> None:
     try:
         hosts = {urlsplit(url).hostname, yarl.URL(f"{url.rstrip('/')}/chat").host, httpx.URL(url).host}
     except (ValueError, httpx.InvalidURL):
-        # A port that is none: nobody connects.
+        # An invalid port: nobody connects.
         return
     assert len(hosts) == 1
     host = hosts.pop() or ""
@@ -165,7 +165,7 @@ LABEL = st.text(string.ascii_lowercase + string.digits + "-", min_size=1, max_si
 def test_a_domain_with_something_about_it_is_another(known: tuple[str, str], label: str, shape: str) -> None:
     provider, domain = known
     if provider.startswith("vertex_ai"):
-        return  # REGION-aiplatform.googleapis.com is its own
+        return  # REGION-aiplatform.googleapis.com is a domain of its own.
     if any(name == provider and domain.endswith(f".{parent}") for name, parent in PLAIN):
-        return  # oai.endpoints.kepler.ai.cloud.ovh.net: what is below its parent is its own, too
+        return  # oai.endpoints.kepler.ai.cloud.ovh.net: domains below its parent belong to it, too.
     assert place_of(provider, f"https://{shape.format(d=domain, x=label)}/v1") == "elsewhere"

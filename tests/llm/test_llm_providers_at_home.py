@@ -1,4 +1,4 @@
-"""On the wire: every provider whose base URL the table knows is asked there directly, with its own key, over TLS.
+"""On the wire: every provider with a base URL in the table is called there directly, with its own key, over TLS.
 
 All hosts of the table resolve to a server on this machine, whose certificate names them.
 """

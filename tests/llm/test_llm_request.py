@@ -1,4 +1,4 @@
-"""A request's key is its content: every field changes it, nothing else does."""
+"""A request's key depends on its content: every field changes it, and nothing else does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REQUESTS = st.builds(
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Request) if field.init])
 def test_each_field_in_turn_changes_the_key(field: str) -> None:
     base = EMBED if field in ("task", "inputs") else BASE
-    # What a provider's cache may share says nothing about the answer.
+    # The part that a provider may cache does not affect the answer.
     assert (dataclasses.replace(base, **{field: OTHER[field]}).key != base.key) is (field != "shared")
 
 
@@ -127,7 +127,7 @@ def test_the_order_of_parameters_and_how_a_number_is_written_do_not() -> None:
 
 
 def test_settings_are_no_part_of_a_request() -> None:
-    # What is not a field of Request cannot change its key: the two share the model's name alone.
+    # Only a field of Request can change its key: settings share just the model's name with it.
     semantic = {field.name for field in dataclasses.fields(Request)}
     assert semantic & {field.name for field in dataclasses.fields(ModelSettings)} == {"model"}
     slow = ModelSettings("openai/m", Price(1, 2), 10, "http://a", "KEY", 1.0, Limits(rpm=1, concurrency=1))

@@ -1,4 +1,4 @@
-"""What an error of a transport means, with the real exceptions of its HTTP client."""
+"""The decision about a transport's error, with the real exceptions of its HTTP client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.core
 
 
 def answered(status: int, message: str = "went wrong", headers: Mapping[str, str] | None = None) -> ProviderError:
-    """What the direct transport raises for an error of the provider."""
+    """The error that the direct transport raises for a provider's error."""
     return ProviderError(status, json.dumps({"error": {"message": message, "type": "error", "code": None}}), headers)
 
 
@@ -33,12 +33,12 @@ QUOTA = "You exceeded your current quota, please check your plan and billing det
         (QUOTA, {}, "model"),
         ("Error code: 429 - {'error': {'code': 'insufficient_quota'}} try again in 5s", {}, "model"),
         ("Your credit balance is too low to access the API", {}, "model"),
-        # Gemini words a limit of the minute so, and says beside it when to come back.
+        # Gemini words a limit per minute like this, and adds the time to wait.
         (QUOTA + ' "retryDelay": "34s"', {}, "rate_limit"),
         (QUOTA + " Please retry in 34.5s.", {}, "rate_limit"),
         (QUOTA, {"retry-after": "20"}, "rate_limit"),
         ("Rate limit reached on tokens per min (TPM): Limit 30000. Please try again in 6s.", {}, "rate_limit"),
-        # The free tier's limit names the billing page.
+        # The message about the free tier's limit names the billing page.
         (
             "Rate limit reached for requests. Add a payment method at https://platform.openai.com/account/billing.",
             {},
@@ -134,7 +134,7 @@ def test_each_status_of_an_endpoint_has_its_decision(status: int, decision: Deci
         (429, "Rate limit reached for requests per min (RPM): Limit 3", Decision("rate_limit", "rate_limit")),
     ],
 )
-def test_what_an_endpoint_says_beside_its_status_counts(status: int, message: str, decision: Decision) -> None:
+def test_the_message_of_an_endpoint_counts_in_addition_to_its_status(status: int, message: str, decision: Decision) -> None:
     assert decide(answered(status, message)) == decision
 
 

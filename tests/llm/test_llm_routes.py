@@ -1,4 +1,4 @@
-"""On the wire: what a proxy of the environment sees, what it costs when it does not let us through, and who is named."""
+"""On the wire: the data that a proxy sees, the cost of a proxy that refuses, and the named culprit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, litellm: Any) -> None:
 
 @pytest.fixture(params=WAYS, ids="-".join)
 def ask(request: pytest.FixtureRequest, tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Ask]:
-    """`ask(base)`: the outcome of one call at a fresh store, and its room."""
+    """`ask(base)`: the outcome of one call with a fresh store, and its room."""
     task, provider, transport = request.param
     rooms: list[Room] = []
 
@@ -70,7 +70,7 @@ def proxy() -> Iterator[Recording]:
 
 
 def nothing_paid(room: Room) -> bool:
-    """Whether the books are empty: nothing is spent, reserved or uncertain."""
+    """True if nothing is spent, reserved or uncertain."""
     return room.money == (0, 0) and room.ledger.account.uncertain["", ""] == 0
 
 
@@ -115,7 +115,7 @@ def test_a_proxy_that_refuses_sees_the_host_alone_and_is_named(
 
 @contextmanager
 def hanging_up() -> Iterator[str]:
-    """The host and port of a server that reads a little and closes, as one of another protocol does."""
+    """The host and port of a server that reads a little and closes, like a server of another protocol."""
     with socket.create_server(("127.0.0.2", 0)) as server:
 
         def serve() -> None:
@@ -171,7 +171,7 @@ def test_what_was_sent_stays_charged(ask: Ask) -> None:
 
 
 def test_an_attempt_that_is_not_sent_costs_nothing_after_one_that_was(ask: Ask) -> None:
-    """Each attempt is judged alone: one is lost, and when the next is made nobody is there."""
+    """Each attempt is judged alone: one is lost, and the next finds no server."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

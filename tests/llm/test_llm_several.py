@@ -1,4 +1,5 @@
-"""Conversations, several answers to one call and log probabilities, by both transports: sent, billed, kept and read again."""
+"""Conversations, several answers to one call, and log probabilities, with both transports: sent, billed, stored and read
+again."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_what_a_provider_bills_for_several_answers_is_what_is_charged(
 
 
 def test_more_answers_than_the_budget_holds_are_not_asked_for(make_room: Make, provider: FakeProvider) -> None:
-    # Sixteen tokens to spare of the prompt, and the longest answer three times.
+    # Sixteen spare tokens of the prompt, and three times the longest answer.
     most = (-(-count_tokens(PROMPT) * 3 // 2) + 16) * 2 + 3 * MAX_TOKENS * 10
     outcome, _ = make_room(budget_micros=most - 1).one(TALK, n=3)
     assert isinstance(outcome, Failed) and outcome.error == "budget" and provider.requests == []

@@ -1,4 +1,4 @@
-"""BERTScore on a small model that is made here, held against its definition."""
+"""BERTScore with a small model that is made here, compared with its definition."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_it_is_the_greedy_match_of_a_layers_vectors_and_the_best_reference_count
 
     def defined(prediction: str, reference: str) -> float:
         alike = vectors(prediction) @ vectors(reference).T
-        # The two special tokens can be matched, and are not counted.
+        # The two special tokens can be matched, but are not counted.
         precision, recall = alike.max(dim=1).values[1:-1].mean(), alike.max(dim=0).values[1:-1].mean()
         return float(2 * precision * recall / (precision + recall))
 
@@ -57,7 +57,7 @@ def test_it_is_the_greedy_match_of_a_layers_vectors_and_the_best_reference_count
         bertscore(prediction, [], str(folder), layer=1)
 
 
-def test_a_model_that_cannot_score_is_told_before_anything_is_asked(folder: Path, tmp_path: Path) -> None:
+def test_an_unusable_model_is_refused_before_any_call(folder: Path, tmp_path: Path) -> None:
     check_bertscore(str(folder), layer=2)
     with pytest.raises(ValueError, match="the best layer of .* is not known"):
         check_bertscore(str(folder))

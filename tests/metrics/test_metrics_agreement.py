@@ -1,4 +1,4 @@
-"""How far two judges agree, and two rankings: by visible arithmetic."""
+"""Agreement of two judges and of two rankings, by visible arithmetic."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_kappa_by_hand() -> None:
 
 
 def test_alpha_by_hand_and_as_published() -> None:
-    # Four items, eight ratings: four of 0, three of 1, one of 0.5. Ordinal distances, squared: of 0 and 0.5 the ratings from the
-    # one to the other less half of both ends, 4 / 2 + 1 / 2 = 2.5; of 0.5 and 1, 2; of 0 and 1, 2 + 1 + 1.5 = 4.5.
+    # Four items have eight ratings: four of 0, three of 1, one of 0.5. Squared ordinal distances count the ratings between two
+    # values, minus half of both ends. 0 to 0.5: 4 / 2 + 1 / 2 = 2.5. 0.5 to 1: 2. 0 to 1: 2 + 1 + 1.5 = 4.5.
     observed = 2 * 2.5**2 / 8
     expected = (4 * 1 * 2.5**2 + 1 * 3 * 2**2 + 4 * 3 * 4.5**2) * 2 / (8 * 7)
     assert alpha([[0, 0, 1, 0], [0.5, 0, 1, 1]]) == pytest.approx(1 - (observed + 2 * 4.5**2 / 8) / expected)
@@ -74,9 +74,9 @@ def test_nothing_to_agree_on_is_no_figure() -> None:
 
 def test_rank_agreement_allows_for_ties() -> None:
     found = rank_agreement([4, 3, 2, 1], [4, 3, 1, 2])
-    # One of six pairs turned round; ranks differ by 1 twice: 1 - 6 * 2 / (4 * 15).
+    # One of six pairs is reversed; ranks differ by 1 twice: 1 - 6 * 2 / (4 * 15).
     assert (found.n, found.kendall, found.spearman) == (4, pytest.approx((5 - 1) / 6), pytest.approx(1 - 6 * 2 / 60))
-    # Two pairs in order, one tied in the second alone: tau-b = 2 / sqrt(3 * 2).
+    # Two pairs are in order, and one is tied only in the second ranking: tau-b = 2 / sqrt(3 * 2).
     assert rank_agreement([3, 2, 1], [2, 1, 1]).kendall == pytest.approx(2 / math.sqrt(6))
     assert rank_agreement([1, 1], [1, 2]).kendall is None and rank_agreement([1], [1]).spearman is None
 

@@ -1,4 +1,4 @@
-"""Scores corrected by a judge's bias: what is taken off, how both uncertainties add up, and what stays as it is."""
+"""Scores corrected by a judge's bias: the subtracted amount, the combined uncertainty, and the values that stay unchanged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_variances_add_up_on_either_side() -> None:
     low, high = found.ci["coverage_corrected"]
     assert low == pytest.approx(0.4 - math.sqrt(0.06**2 + other**2))
     assert high == pytest.approx(0.4 + math.sqrt(0.08**2 + other**2))
-    # Joint: its own halves scaled by 0.4 / 0.5, and 0.2 / 0.5 of the bias's half.
+    # Joint: its own half-width scaled by 0.4 / 0.5, and 0.2 / 0.5 of the bias's half-width.
     low, high = found.ci["joint_corrected"]
     assert low == pytest.approx(0.16 - math.sqrt((0.05 * 0.8) ** 2 + (other * 0.4) ** 2))
     assert high == pytest.approx(0.16 + math.sqrt((0.06 * 0.8) ** 2 + (other * 0.4) ** 2))
@@ -82,12 +82,13 @@ def test_corrected_coverage_stays_within_0_and_1() -> None:
     assert low.ci["coverage_corrected"][0] == 0.0 < low.ci["coverage_corrected"][1]
     stern = replace(BIAS, mean=-0.6)
     assert corrected(score(), stern).coverage_corrected == 1.0
-    none = corrected(score(coverage=0.0, joint=0.0, ci={"joint": (0.0, 0.0)}), BIAS)
-    assert (none.joint_corrected, none.ci["joint_corrected"]) == (0.0, (0.0, 0.0))
+    # Nothing covered in a few queries is no certainty about others.
+    none = corrected(score(coverage=0.0, joint=0.0, ci={"joint": (0.0, 0.4)}), BIAS)
+    assert (none.joint_corrected, none.ci["joint_corrected"]) == (0.0, (0.0, 0.4))
 
 
 @given(st.integers(0, 300), st.floats(0, 1), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(-1, 1), st.floats(0, 0.3))
-def test_an_interval_holds_its_figure_and_is_no_narrower_than_either_part(
+def test_a_corrected_interval_contains_its_figure_and_is_never_narrower(
     halves: int, cited: float, below: float, above: float, mean: float, se: float
 ) -> None:
     # A mean over 150 insights of 0, a half or 1.
@@ -102,7 +103,7 @@ def test_an_interval_holds_its_figure_and_is_no_narrower_than_either_part(
     assert high >= min(found.coverage_corrected + half, 1.0) - 1e-12
 
 
-def test_a_corrected_score_says_what_was_taken_off() -> None:
+def test_a_corrected_score_reports_the_subtracted_bias() -> None:
     assert corrected(score(), replace(BIAS, source="144 summaries")).bias == TakenOff("j", 0.1, 0.02, "144 summaries")
     assert corrected(score(), None).bias is None
 
@@ -115,13 +116,13 @@ def test_a_pattern_stands_for_a_model_that_is_asked_in_the_usual_way() -> None:
     assert bias_of("openai/gpt-4o few_shot", [wide]) is wide
 
 
-def test_a_bias_is_found_by_its_own_name_before_any_other() -> None:
+def test_a_bias_under_the_exact_name_comes_first() -> None:
     wide = replace(BIAS, judge="stored/gpt", names=("released", "*/gpt-4o", "gpt-4o-2024-*"))
     own = replace(BIAS, judge="openai/gpt-4o")
     assert bias_of("openai/gpt-4o", [wide, own]) is own
     assert bias_of("azure/gpt-4o", [wide, own]) is wide
     assert bias_of("released", [wide]) is wide
-    # Another model, whatever its name begins with.
+    # Another model, although its name begins in the same way.
     assert bias_of("openai/gpt-4o-mini", [wide, own]) is None
     assert bias_of("gpt-4o-2024-05-13", [wide]) is wide
     assert bias_of("released", []) is None

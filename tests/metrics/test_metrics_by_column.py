@@ -1,4 +1,4 @@
-"""Many judgments at once: the figures that one judgment at a time has."""
+"""Scoring many judgments at once gives the same figures as scoring them one by one."""
 
 from __future__ import annotations
 

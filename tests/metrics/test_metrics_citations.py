@@ -1,4 +1,4 @@
-"""The citation parser: examples of each spelling, and properties over arbitrary text."""
+"""The citation parser: examples of each spelling, and properties of arbitrary text."""
 
 from __future__ import annotations
 

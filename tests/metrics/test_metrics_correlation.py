@@ -17,7 +17,7 @@ pytestmark = pytest.mark.core
 
 def test_by_hand() -> None:
     found = correlations([1, 2, 3, 4], [1, 3, 2, 4])
-    # Both spread 1.25; products of deviations: 2.25 - .25 - .25 + 2.25 = 4 of 5. Of six pairs five agree and one does not.
+    # Both spread 1.25; products of deviations: 2.25 - .25 - .25 + 2.25 = 4 of 5. Five of six pairs agree and one does not.
     assert found.pearson == pytest.approx(4 / 5) and found.spearman == pytest.approx(4 / 5)
     assert found.kendall == pytest.approx((5 - 1) / 6) and (found.n, found.reason) == (4, "")
 
@@ -45,7 +45,7 @@ def test_what_cannot_be_correlated() -> None:
 
 
 def test_within_documents_and_between_systems() -> None:
-    # Document a: in the same order; b: in the opposite one; c: two in the same; d says nothing.
+    # Document a: same order. b: opposite order. c: two ratings in the same order. d: no information.
     groups = ["a"] * 3 + ["b"] * 3 + ["c"] * 2 + ["d"] * 3
     ratings, human = [1, 2, 3, 1, 2, 3, 1, 2, 1, 2, 3], [1, 2, 3, 3, 2, 1, 1, 2, 5, 5, 5]
     found, n = mean_within(ratings, human, groups)
@@ -85,7 +85,7 @@ def test_levels_of_each_resample_are_correlated_as_if_written_out(rows: list[tup
     boot = Bootstrap.over([float(one) for one in human], [str(one) for one in documents], samples=10)
     within, between = boot.within(given, documents), boot.between(given, systems)
     for draw, weights in enumerate(boot._weights):
-        # Each time that a document is drawn it is another one.
+        # A document that is drawn twice counts as two documents.
         written = [(place, turn) for place, n in enumerate(weights) for turn in range(int(n))]
         values, scores = [given[place] for place, _ in written], [float(human[place]) for place, _ in written]
         mean, _ = mean_within(values, scores, [(documents[place], turn) for place, turn in written])

@@ -1,4 +1,4 @@
-"""One judged insight: default and release readings of what a judge can answer."""
+"""One judged insight: default and release readings of every possible judge's answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The paper's worked examples: Figure 2 and the four summaries of Figure 4, from citations and reference documents.
 
-The figures print the citations of each bullet and the documents of each insight. They print neither the coverage labels of
-Figure 4 nor the bullet that covers each insight: those are inferred here so that the printed scores come out, and where
-several readings do, the one whose bullet speaks of the insight is taken.
+The figures print the citations of each bullet and the documents of each insight. They print neither the coverage labels of Figure
+4 nor the bullet that covers each insight. These are inferred here so that the printed scores come out. If several choices give
+these scores, the bullet about the insight is taken.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def score(bullets: tuple[str, ...], gold: dict[str, frozenset[int]], judged: dic
 
 
 def percent(scores: list[Score]) -> tuple[float, float, float]:
-    """Coverage and joint over all insights, citation F1 over the covered ones."""
+    """Coverage and joint over all insights, citation F1 over the covered insights."""
     covered = [row.citation_f1 for row in scores if row.citation_f1 is not None]
     total = sum(row.coverage for row in scores), sum(row.joint for row in scores)
     return 100 * total[0] / len(scores), 100 * sum(covered) / len(covered), 100 * total[1] / len(scores)
@@ -70,7 +70,7 @@ def test_figure_2() -> None:
     }
     bullets = ("Meditation apps [79,11,46,53,54].", "The 25-5 minute Pomodoro technique [79,80].", "A schedule [80,23].")
     found = score(bullets, gold, {"pomodoro": (FULL, 2), "calm": (PARTIAL, 1)})
-    # Pomodoro: 79 is right of 79 and 80: P 1/2, R 1/5. Calm: 79, 11, 46 and 53 are right of five: P 4/5, R 4/6.
+    # Pomodoro cites 79 and 80, and 79 is right: P 1/2, R 1/5. Calm cites five, and 79, 11, 46 and 53 are right: P 4/5, R 4/6.
     pomodoro, calm = ((row.citation_precision, row.citation_recall, row.citation_f1) for row in found[:2])
     assert pomodoro == pytest.approx((1 / 2, 1 / 5, 2 / 7)) and calm == pytest.approx((4 / 5, 4 / 6, 8 / 11))
     assert percent(found) == pytest.approx((100 * 1.5 / 3, 100 * (2 / 7 + 8 / 11) / 2, 100 * (2 / 7 + 0.5 * 8 / 11) / 3))
@@ -108,10 +108,10 @@ def test_figure_4_vector_gpt_35() -> None:
 
 
 def test_figure_4_rerank3_opus_as_one_would_read_it() -> None:
-    """The natural links print 90/31/29 or 90/35/33, not the figure's 90/33/32."""
+    """The natural links give 90/31/29 or 90/35/33, not the figure's 90/33/32."""
     links = {"breathing": (PARTIAL, 1), "walk": (FULL, 3), "pomodoro": (FULL, 2), "calm": (FULL, 1)}
     others = [f1(1, 4, 7), f1(3, 3, 6), f1(1, 3, 7), f1(1, 4, 6)]
-    # The affirmations stand in the fifth bullet word for word, which cites [37]; the fourth cites [37][54].
+    # The fifth bullet has the affirmations word for word and cites [37]; the fourth cites [37][54].
     for bullet, last, printed in ((5, f1(1, 1, 6), [90, 31, 29]), (4, f1(2, 2, 6), [90, 35, 33])):
         found = score(OPUS, GOLD, {**links, "affirmations": (FULL, bullet)})
         citation = (sum(others) + last) / 5
@@ -120,7 +120,7 @@ def test_figure_4_rerank3_opus_as_one_would_read_it() -> None:
 
 
 def test_figure_4_rerank3_opus_as_the_figure_prints_it() -> None:
-    """90/33/32 comes out of three assignments only; in all of them the judge links some insights to the wrong bullets."""
+    """Only three assignments give 90/33/32. In all of them, the judge links some insights to the wrong bullets."""
     found = score(
         OPUS,
         GOLD,

@@ -1,4 +1,4 @@
-"""The intervals: do they hold the truth as often as they say, are they reproducible, and what of degenerate cases."""
+"""Intervals: their coverage in simulations, reproducibility, and degenerate cases."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CITATIONS = ["citation_f1", "citation_precision", "citation_recall"]
 
 
 def simulated(systems: int, haystacks: int, subtopics: int, seed: int) -> pl.DataFrame:
-    """Insights whose chance of full coverage differs by subtopic; covered ones have a citation score of 0.2 to 0.6.
+    """Insights whose chance of full coverage differs by subtopic; covered insights have a citation score of 0.2 to 0.6.
 
-    True coverage is 0.5, the mean of a uniform chance; true joint is 0.5 * 0.4.
+    True coverage is 0.5, the mean of a uniform chance. True joint is 0.5 * 0.4.
     """
     rng = np.random.default_rng(seed)
     shape = (systems, haystacks, subtopics, 6)
@@ -51,7 +51,7 @@ def scores_of(insights: pl.DataFrame, weighting: Weighting = "insights") -> list
 
 
 @pytest.mark.parametrize("weighting", ["insights", "queries"])
-def test_the_interval_holds_the_truth_as_often_as_it_says(weighting: Weighting) -> None:
+def test_the_interval_has_the_promised_coverage(weighting: Weighting) -> None:
     found = scores_of(simulated(systems=300, haystacks=3, subtopics=10, seed=1), weighting)
     for figure, truth in (("coverage", 0.5), ("citation", 0.4), ("joint", 0.5 * 0.4)):
         inside = [low <= truth <= high for low, high in (one.ci[figure] for one in found)]
@@ -62,14 +62,14 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(weighting: Weighting) 
 
 @pytest.mark.parametrize("queries", [(1, 6), *(pytest.param(one, marks=pytest.mark.soak) for one in ((2, 3), (2, 9)))], ids=str)
 @pytest.mark.parametrize("shape", mean_coverage.SHAPES)
-def test_intervals_hold_from_six_queries_on_whatever_the_shape_of_the_scores(shape: str, queries: tuple[int, int]) -> None:
+def test_intervals_hold_from_six_queries_on_for_any_shape_of_scores(shape: str, queries: tuple[int, int]) -> None:
     share, _ = mean_coverage.coverage_shares(shape, *queries, times=3000, seed=2)
     # 3,000 draws at 95 % have a standard error of 0.4 points.
     assert share >= 0.94
 
 
 def test_with_six_haystacks_the_interval_is_for_further_haystacks() -> None:
-    """Haystacks differ in level by 0.1, queries within them by 0.05: over queries alone intervals would be a third as wide."""
+    """Haystacks differ in level by 0.1, queries within them by 0.05. Intervals over queries alone would be a third as wide."""
     rng = np.random.default_rng(4)
     values = np.clip(0.5 + rng.normal(0, 0.1, (6, 1, 2000)) + rng.normal(0, 0.05, (6, 9, 2000)), 0, 1)
     means = unit_means(values.sum(axis=1), np.full((6, 2000), 9.0))
@@ -86,7 +86,7 @@ def test_with_six_haystacks_the_interval_is_for_further_haystacks() -> None:
 def test_the_interval_is_students_t_where_scores_are_far_from_the_ends_of_the_scale() -> None:
     values = np.array([[0.42, 0.55, 0.48, 0.61, 0.39, 0.57, 0.51, 0.46]]).T
     means = unit_means(values, np.ones_like(values))
-    # The farthest, 0.61 - 0.49875, counts twice: (sum of squares + its square) / 8, over as many degrees of freedom plus 1.
+    # The farthest value, 0.61 - 0.49875, counts twice: (sum of squares + its square) / 8, with one more degree of freedom.
     off = values[:, 0] - values.mean()
     se = np.sqrt(((off**2).sum() + (off**2).max()) / 8 / 8)
     reach = scipy.stats.t.ppf(0.975, 7) * se
@@ -101,9 +101,9 @@ def test_equal_scores_at_the_end_of_the_scale_have_an_interval_with_a_width() ->
     # Clopper and Pearson, 6 of 6: the lower end is 0.025 ** (1 / 6).
     assert unit_means(ones, ones).interval() == pytest.approx((0.025 ** (1 / 6), 1.0))
     assert unit_means(0 * ones, ones).interval() == pytest.approx((0.0, 1 - 0.025 ** (1 / 6)))
-    # From 1 to 5, five ratings in six: 1 + 4 x the same.
+    # On the scale from 1 to 5, with six ratings of five: 1 + 4 x the same.
     assert unit_means(5 * ones, ones, bounds=(1.0, 5.0)).interval() == pytest.approx((1 + 4 * 0.025 ** (1 / 6), 5.0))
-    # Without an end of the scale, equal values tell nothing.
+    # Without ends of the scale, equal values contain no information.
     assert unit_means(ones, ones, bounds=None).interval() is None
     assert unit_means(ones, ones, bounds=None).reason() == "all values are equal"
 
@@ -126,7 +126,7 @@ def test_clusters_make_wider_intervals_than_single_insights_would() -> None:
     wide = [one.ci["coverage"][1] - one.ci["coverage"][0] for one in scores_of(alike)]
     by_insight = alike.with_columns(pl.int_range(pl.len()).cast(pl.String).alias("subtopic_id"))
     narrow = [one.ci["coverage"][1] - one.ci["coverage"][0] for one in scores_of(by_insight)]
-    assert np.mean(wide) > 1.8 * np.mean(narrow)  # six alike insights carry the weight of one: the square root of 6 is 2.4
+    assert np.mean(wide) > 1.8 * np.mean(narrow)  # Six equal insights carry the weight of one: the square root of 6 is 2.4.
 
 
 def test_what_differs_between_the_haystacks_at_hand_widens_nothing() -> None:
@@ -139,7 +139,7 @@ def test_what_differs_between_the_haystacks_at_hand_widens_nothing() -> None:
 
 
 def test_queries_weigh_the_same_or_insights_do() -> None:
-    """A query with one insight, covered, and one with three, uncovered: (1 + 0) / 2 by queries, 1 / 4 by insights."""
+    """One query has one covered insight, another three uncovered ones: (1 + 0) / 2 by queries, 1 / 4 by insights."""
     rows = [(*["s"] * 5, "h", query, coverage, *[None] * 3, 0.0) for query, coverage in zip("abbb", (1.0, 0, 0, 0), strict=True)]
     frame = pl.DataFrame(rows, schema=[*KEYS, *CLUSTER, "coverage", *CITATIONS, "joint"], orient="row", infer_schema_length=None)
     frame = frame.with_columns(pl.col(CITATIONS).cast(pl.Float64)).select(*KEYS, *CLUSTER, *VALUES)
@@ -147,14 +147,14 @@ def test_queries_weigh_the_same_or_insights_do() -> None:
     words = frame.select(*KEYS[:4], pl.lit(30.0).alias("words_per_bullet")).head(0)
     [insights], [queries] = (system_scores(insight_sums(frame), expected, words, weighting) for weighting in WEIGHTINGS)
     assert (insights.coverage, queries.coverage) == (0.25, 0.5)
-    # Four of eight insights are missing: 1 of 8, and the mean of 1 of 4 and 0 of 4 (of the first query three are missing).
+    # Four of eight insights are missing: 1 of 8, and the mean of 1 of 4 and 0 of 4. Three are missing from the first query.
     assert (insights.floor("coverage"), queries.floor("coverage")) == (0.125, 0.125)
     assert queries.n_queries == 2
 
 
 def test_a_haystacks_scores_are_those_of_its_rows_alone() -> None:
     rows = simulated(systems=5, haystacks=4, subtopics=6, seed=5)
-    # The haystacks have 6, 4, 1 and no scored subtopics; of the last there are expected rows alone.
+    # The haystacks have 6, 4, 1 and 0 scored subtopics; the last one has only expected rows.
     kept = [("h0", 6), ("h1", 4), ("h2", 1)]
     insights = pl.concat(
         rows.filter(pl.col("haystack_id") == name, pl.col("subtopic_id") < f"s{n_subtopics}") for name, n_subtopics in kept
@@ -183,7 +183,7 @@ def test_the_mean_of_truth_values_has_wilsons_interval() -> None:
     # Wilson, 7 of 10 and z = 1.96: (0.7 + z²/20 -+ z sqrt(0.7 0.3 / 10 + z²/400)) / (1 + z²/10)
     assert (a["right"], a["n"], a["right_reason"]) == (0.7, 10, None)
     assert (round(a["right_low"], 4), round(a["right_high"], 4)) == (0.3968, 0.8922)
-    # Of one value nobody knows how others would be.
+    # A single value does not show how other values vary.
     reason = "too few independent values: 1, an interval needs 6"
     assert b == {"model": "b", "right": 1.0, "right_low": None, "right_high": None, "right_reason": reason, "n": 1}
 
@@ -197,7 +197,7 @@ def test_the_mean_of_numbers_has_an_interval_that_depends_on_the_values_alone() 
     column = np.array([sorted(values)]).T
     row = alone.to_dicts()[0]
     assert (row["score_low"], row["score_high"]) == unit_means(column, np.ones_like(column)).interval()
-    # Ratings from 1 to 5 that are 4 x score + 1: the same interval on their scale.
+    # Ratings from 1 to 5 equal 4 x score + 1: the same interval on their scale.
     rated = mean_interval(both.with_columns(pl.col("score") * 4 + 1), "score", by="model", bounds=(1.0, 5.0)).to_dicts()[0]
     assert (rated["score_low"], rated["score_high"]) == pytest.approx((1 + 4 * row["score_low"], 1 + 4 * row["score_high"]))
 
@@ -211,7 +211,7 @@ def test_rows_of_a_cluster_count_as_one() -> None:
     assert mean_interval(five, "right", by="model", cluster="document")["right_reason"][0].startswith("too few")
 
 
-def test_what_is_expected_and_did_not_come_is_counted() -> None:
+def test_expected_rows_that_are_missing_are_counted() -> None:
     frame = pl.DataFrame({"model": ["a", "a"], "depth": [0.5, 0.5], "right": [True, None]})
     expected = pl.DataFrame({"item_id": list("wxyz"), "model": ["a", "a", "a", "b"], "depth": [0.5, 0.5, 0.5, 0]}, strict=False)
     found = mean_interval(frame, "right", by=("model", "depth"), expected=expected)

@@ -19,24 +19,24 @@ PAIRS = [LabelledScore(*pair) for pair in zip(JUDGE, PEOPLE, strict=True)]
 def test_the_judges_mean_error_is_taken_off_its_mean() -> None:
     found = corrected_mean(7 / 12, PAIRS, 10_000)
     assert found is not None
-    # Of six pairs: the judge's mean is 2/3 and people's 1/2, so that the products of what is off add up to 3/4 and the judge's
-    # squares to 5/6. The weight is 0.9, a little less since there are 12 labels for 10,000 judgments.
+    # Six pairs: the judge's mean is 2/3 and people's mean is 1/2. The products of deviations sum to 3/4, the judge's squares to
+    # 5/6. The weight is 0.9, slightly reduced because there are 12 labels for 10,000 judgments.
     weight = (3 / 4) / (5 / 6) / (1 + 12 / 10_000)
     assert found.weight == pytest.approx(weight)
     assert found.value == pytest.approx(weight * 7 / 12 + 1 / 2 - weight * 2 / 3)
     assert found.low < found.value < found.high
 
 
-def test_a_judge_that_tells_nothing_counts_for_nothing() -> None:
+def test_an_uninformative_judge_has_weight_zero() -> None:
     pairs = [LabelledScore(one, people) for one, people in zip([1, 0, 1, 0] * 3, [1, 1, 0, 0] * 3, strict=True)]
     found = corrected_mean(0.9, pairs, 100)
     assert found is not None and (found.weight, found.value) == (0.0, 0.5)
 
 
-def test_what_is_drawn_rarely_counts_for_more() -> None:
+def test_rarely_drawn_labels_have_more_weight() -> None:
     pairs = [LabelledScore(0.5, 1.0, 0.1), LabelledScore(0.5, 0.5, 0.4)] * 5
     found = corrected_mean(0.5, pairs, 100)
-    # The judge never varies, so that its weight is 1; the labels' weights are 10 and 2.5.
+    # The judge's values never vary, so its weight is 1; the labels' weights are 10 and 2.5.
     assert found is not None and found.value == pytest.approx(0.5 + 0.5 * 10 / 12.5)
 
 
@@ -48,7 +48,7 @@ def test_fewer_than_ten_labels_of_a_system_correct_nothing() -> None:
     assert found.coverage_labelled is not None and found.joint_labelled is None
     one = corrected_mean(0.6, PAIRS[:10], 12)
     assert one is not None
-    # The half of the further queries and that of the labels, as two sides of a right angle.
+    # The half-widths of the further queries and of the labels, combined like the sides of a right angle.
     low, high = one.value - math.hypot(0.1, one.value - one.low), one.value + math.hypot(0.1, one.high - one.value)
     assert found.ci["coverage_labelled"] == pytest.approx((max(low, 0.0), min(high, 1.0)))
 
@@ -62,7 +62,7 @@ def test_without_a_raw_interval_there_is_none_and_the_reason() -> None:
 
 
 def test_labels_that_all_agree_at_the_floor_leave_an_interval() -> None:
-    """Ten of ten are not covered, by the judge and by people: Clopper and Pearson, 0 of 10, end at 1 - 0.025 ** (1 / 10)."""
+    """Judge and people find none of ten covered. The Clopper-Pearson interval of 0 of 10 ends at 1 - 0.025 ** (1 / 10)."""
     found = corrected_mean(0.0, [LabelledScore(0.0, 0.0)] * 10, 200)
     assert found is not None and (found.low, found.high) == pytest.approx((0.0, 1 - 0.025**0.1))
 
@@ -77,7 +77,7 @@ def test_labels_that_all_agree_at_the_floor_leave_an_interval() -> None:
         ),
     ],
 )
-def test_intervals_hold_also_near_the_ends_and_where_the_judge_flatters_one_system(judge: str, level: str, n: int) -> None:
+def test_intervals_hold_near_the_ends_and_for_a_biased_judge(judge: str, level: str, n: int) -> None:
     own, pooled = label_coverage.measure(judge, 3, n, level, times=400)
     # 400 draws at 95 % have a standard error of 1.1 points.
     assert own.mean(axis=0)[0] >= 0.935

@@ -1,4 +1,4 @@
-"""Paired comparisons, held against scipy, statsmodels, and simulated experiments."""
+"""Paired comparisons, compared with scipy, statsmodels, and simulated experiments."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_other_haystacks_are_the_t_test_of_scipy_over_them_but_never_surer_than_
     found, told = difference(apart, haystacks, "haystacks"), scipy.stats.ttest_1samp(apart.reshape(4, 6).mean(axis=1), 0)
     ends = told.confidence_interval(0.95)
     assert (found.p, found.low, found.high) == pytest.approx((told.pvalue, ends.low, ends.high))
-    # Haystacks whose means agree: only the queries within them spread.
+    # The haystacks' means are equal: only the queries within them vary.
     alike = apart - np.repeat(apart.reshape(4, 6).mean(axis=1), 6) + 0.1
     within, between = difference(alike, haystacks), difference(alike, haystacks, "haystacks")
     assert between.se == within.se and (between.freedom, within.freedom) == pytest.approx((3, 20))
@@ -78,7 +78,7 @@ def test_further_queries_of_two_haystacks_are_a_mean_with_a_haystack_as_a_fixed_
     side = np.repeat([1.0, -1.0], 15)
     told = OLS(apart, np.stack([np.ones(30), side], axis=1)).fit()
     assert (found.se, found.low, found.high) == pytest.approx((told.bse[0], *told.conf_int()[0]))
-    # Documents with one query each have no spread within: they are queries of one.
+    # Documents with one query each have no spread within, so they count as queries of one document.
     alone = difference(apart, [f"h{place}" for place in range(30)])
     assert alone.p == pytest.approx(scipy.stats.ttest_1samp(apart, 0).pvalue)
 
@@ -88,7 +88,7 @@ def test_haystacks_of_other_sizes_have_the_variance_and_freedom_of_bell_and_mcca
     haystacks = [f"h{place}" for place, size in enumerate(sizes) for _ in range(size)]
     n, cluster = sum(sizes), np.repeat(range(3), sizes)
     apart = np.random.default_rng(3).normal(0.1, 0.15, n) + cluster * 0.5
-    # As their paper has it, for a regression on a constant: V = sum of (x'A e)(x'A e)', G the columns (I - H)'A x.
+    # As in their paper, for a regression on a constant: V = sum of (x'A e)(x'A e)', G the columns (I - H)'A x.
     hat = np.full((n, n), 1 / n)
     rest, variance, columns = np.eye(n) - hat, 0.0, []
     for one in range(3):
@@ -113,7 +113,7 @@ def test_a_pair_differs_exactly_where_its_interval_excludes_zero(over: Over, los
     assert len(found) == 66 and all(one.n_pairs == 66 for one in found)
     for one in found:
         assert (one.p_adjusted < LEVEL) == (one.low > 0 or one.high < 0)
-    # Two haystacks say little of others.
+    # Two haystacks show little about others.
     assert any(one.p_adjusted < LEVEL for one in found) == (over == "queries")
 
 
@@ -136,7 +136,7 @@ def test_six_haystacks_or_more_stand_for_others_unless_queries_are_asked_for() -
 
 def test_equal_systems_are_no_evidence() -> None:
     base = np.random.default_rng(4).normal(0.5, 0.1, 18)
-    # The same figures but for their last digits.
+    # The same figures except for the last digits.
     values = np.stack([base, base + 1e-15, base * (1 + 1e-15)], axis=1)
     equal = rows(Paired(["h", "i"] * 9).differences(Observed.whole(values), [(0, 1), (0, 2)]))
     assert {(one.low, one.high, one.se, one.p, one.p_adjusted, one.detectable, one.ties) for one in equal} == {
@@ -145,7 +145,7 @@ def test_equal_systems_are_no_evidence() -> None:
 
 
 def test_a_difference_that_is_the_same_on_every_query_has_an_interval() -> None:
-    # As if one more query had none: t is the number of queries.
+    # One more query without a difference is assumed: t is the number of queries.
     found = difference(np.full(20, 1.0), ["h"] * 20)
     assert found.se == pytest.approx(1 / 20) and 0 < found.low < 1
     assert difference(np.full(2, 1.0), ["h"] * 2).low < 0
@@ -168,7 +168,7 @@ def test_what_is_missing_counts_for_neither() -> None:
 
 @pytest.mark.parametrize(("lost", "worst"), [(0, None), (1, None), (2, (0.24, 0.34)), (6, (0.04, 0.34))])
 def test_what_is_missing_counts_at_its_worst_above_two_per_cent(lost: int, worst: tuple[float, float] | None) -> None:
-    # 20 queries of 10 judgments; A has 0.8 on each, B 0.5 with a spread. One of 200 judgments or two queries of 20 are missing.
+    # 20 queries of 10 judgments. A has 0.8 on each, B varies around 0.5. One of 200 judgments, or two of 20 queries, are missing.
     b = 0.5 + np.tile([0.05, -0.05], 10)
     values = np.stack([np.full(20, 0.8), b], axis=1)
     least, most, missing = values.copy(), values.copy(), np.array([lost / 20 if lost > 1 else lost / 200, 0.0])
@@ -181,7 +181,7 @@ def test_what_is_missing_counts_at_its_worst_above_two_per_cent(lost: int, worst
     if worst is None:
         assert (found.worst_low, found.p_adjusted) == (None, found.p)
         return
-    # A at 0 on the lost ones: 0.3 - lost * 0.8 / 20 + ...; at 1: 0.3 + lost * 0.2 / 20.
+    # With A at 0 on the lost queries: 0.3 - lost * 0.8 / 20 + ...; with A at 1: 0.3 + lost * 0.2 / 20.
     assert (found.worst_low, found.worst_high) == pytest.approx((0.3 - 0.8 * lost / 20, 0.3 + 0.2 * lost / 20))
     assert found.p < 1e-10 < found.p_adjusted and found.low < found.worst_low and found.high > found.worst_high
     assert (found.p_adjusted < LEVEL) == (found.low > 0) == (lost == 2)
@@ -207,7 +207,7 @@ def test_incomplete_systems_take_nothing_from_the_others() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("missing", [False, True])
 def test_equal_systems_are_seldom_said_to_differ(missing: bool) -> None:
-    # 150 experiments: 5 % are 7.5 of them, with a standard deviation of 2.7.
+    # Of 150 experiments, 5 % are 7.5, with a standard deviation of 2.7.
     assert measure(Design(5, 3, null=True, missing=missing), 150).wrong[0] <= 16
     found = measure(Design(5, 3, missing=missing), 150)
     assert found.wrong[0] <= 16 and found.all_hold >= 0.88 and found.single >= 0.97 and found.found[0] >= 0.6

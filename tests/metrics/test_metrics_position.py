@@ -60,7 +60,7 @@ def test_one_row_a_model_and_judge() -> None:
     assert found == [("a", "k", pytest.approx(0.2)), ("a", "j", pytest.approx(0.3)), ("b", "j", pytest.approx(0.1))]
 
 
-def test_a_row_says_how_much_stands_behind_it() -> None:
+def test_a_row_reports_its_numbers_of_insights() -> None:
     systems = [full("m", "top", 0.3), replace(full("m", "bottom", 0.2), n_scored=0, n_expected=7), full("m", "given", 0.1)]
     [row] = position_sensitivity(systems)
     assert row.n == {"top": (1, 1), "bottom": (0, 7), "baseline": (1, 1)}

@@ -1,4 +1,4 @@
-"""What a ranking is worth, by hand."""
+"""Retrieval metrics, computed by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOLD = {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
 def test_a_ranking_at_k() -> None:
-    # x a y b: at 3 one of three; a stands second
+    # In x a y b, one of the first three is relevant: a is second.
     (score,) = retrieval_scores([(["x", "a", "y", "b"], GOLD)], k=3)
     ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
     expected = RetrievalScore(1 / 3, 1 / 3, 1 / 3, (1 / math.log2(3)) / ideal, (1 / 2) / 3, 1 / 2)

@@ -1,4 +1,4 @@
-"""ROUGE, held against the figures that the authors' own script gives for ODSum-meeting."""
+"""ROUGE, compared with the figures of the authors' own script for ODSum-meeting."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_the_four_systems_score_as_the_authors_script_scores_them():
 def test_each_type_takes_its_best_reference():
     prediction, near, far = "one two three four", "one two three five", "four three two one"
     best = rouge(prediction, [far, near])
-    assert best["rouge1"] == 1.0  # all four words of `far`, in whatever order
-    assert best["rouge2"] == pytest.approx(2 / 3)  # one two, two three: two of three pairs of `near`
+    assert best["rouge1"] == 1.0  # all four words of `far`, in any order
+    assert best["rouge2"] == pytest.approx(2 / 3)  # The pairs "one two" and "two three" are two of the three pairs of `near`.
     mean = rouge(prediction, [far, near], over="mean")
     assert mean["rouge1"] == pytest.approx((1.0 + 3 / 4) / 2)
 

@@ -1,4 +1,4 @@
-"""Conversion of PDF and office files: in a child process with limits, and from what `inputs` reads."""
+"""PDF and office files are converted in a child process with limits, from bytes that `inputs` reads."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_documents_may_not_do_is_a_failure_of_each(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "secret").write_text("hidden", encoding="ascii")
     (folder / "good.txt").write_text("A note.", encoding="ascii")
-    # Other systems enforce no limit on memory.
+    # Other systems do not limit memory.
     cases = [case for case in FORBIDDEN if case[1] != "too_much_memory" or sys.platform == "linux"]
     sources, unread = read_folder(write(folder, **{f"{n:02}": program for n, (program, _, _) in enumerate(cases)}))
     assert [source.document_id for source in sources] == ["good.txt"]
@@ -146,11 +146,11 @@ def test_a_limit_that_is_no_number_is_refused(name: str, folder: Path, monkeypat
     "number", [signal.SIGKILL, *(pytest.param(number, marks=pytest.mark.soak) for number in (signal.SIGINT, signal.SIGTERM))]
 )
 def test_the_child_ends_with_a_program_that_ends(number: signal.Signals, folder: Path, hostile: None) -> None:
-    # No guard for a main module, as in a program that embeds this one.
+    # A main module without a guard, like a program that embeds this package.
     documents = str(write(folder, a="while True: pass"))
     program = f"from pathlib import Path; from summhay_ray.mine import read_folder; read_folder(Path({documents!r}))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    # A shell ignores SIGINT in what it runs in the background.
+    # A shell's background processes ignore SIGINT.
     heard = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL) as parent:
         signal.signal(signal.SIGINT, heard)
@@ -220,7 +220,7 @@ IMAGE = (
 
 
 def word(path: Path, text: str, head: str = "", after: str = "", image: str = "") -> None:
-    """Write a Word document of one paragraph. `image`: the address of an image that it links."""
+    """Write a Word document of one paragraph. `image`: the address of a linked image."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
         packed.writestr("[Content_Types].xml", TYPES)
         packed.writestr("_rels/.rels", RELATION.format("officeDocument", "word/document.xml", ""))

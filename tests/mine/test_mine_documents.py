@@ -1,4 +1,4 @@
-"""Mining of documents: what recurs, where, and what is read of a folder."""
+"""Mining of documents: recurring insights, their documents, and the files that are read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_block_takes_no_longer_in_a_folder_of_more_documents_of_few_words() ->
         texts = [". ".join(sentences[at : at + 3]) + "." for at in range(0, len(sentences), 3)]
         mining = Mining([Source(str(place), text) for place, text in enumerate(texts)], 3)
         taken = []
-        # The first one waits until all are read.
+        # The first block waits until all are read.
         for step in mining.comparing[:4]:
             began = time.process_time()
             mining.do(step)
@@ -106,7 +106,7 @@ def test_equal_documents_count_once_and_all_hold_the_insight() -> None:
     }
 
 
-def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None:
+def test_every_format_is_read_and_unreadable_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/note.md").write_text("# Title\n\nA note.", encoding="utf-8")
     (tmp_path / "page.html").write_text("<title>T</title><script>no()</script><p>A &amp; B.</p><nav>menu</nav>", encoding="utf-8")
@@ -118,7 +118,7 @@ def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0\0")
     (tmp_path / "old.txt").write_bytes(b"caf\xe9")
     (tmp_path / "link.txt").symlink_to("/etc/hostname")
-    # StoreError, or without the converter: never taken for text.
+    # A StoreError, or a failure without the converter: never text.
     (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.4 nothing")
     sources, unread = read_folder(tmp_path)
     texts = {source.document_id: source.text for source in sources}
@@ -150,7 +150,7 @@ def test_a_beir_corpus_keeps_its_ids_and_long_documents_are_cut_where_asked(tmp_
     assert parts == ["d1#1", "d1#2", "d1#3", "d1#4", "d2"] or (parts[0] == "d1#1" and parts[-1] == "d2")
 
 
-def test_a_document_that_would_take_too_much_memory_is_told_before_it_is_cut(tmp_path: Path) -> None:
+def test_a_document_that_would_take_too_much_memory_is_reported_before_it_is_cut(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("A log line.\n" * 9_000_000, encoding="utf-8")
     (tmp_path / "short.txt").write_text("A note.", encoding="utf-8")
     sources, unread = read_folder(tmp_path, 1000)

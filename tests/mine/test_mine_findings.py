@@ -1,4 +1,4 @@
-"""Which statements are insights, which documents are gold for them, and what is asked for them."""
+"""The choice of insights, their gold documents, and their queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STAMPS = ("2024-03-01T10:15:00Z", "2024-04-02T11:45:00+02:00")
 
 
 def _sources(*said: str) -> list[Source]:
-    """Eight documents, the first of which make these statements, one each."""
+    """Eight documents; the first ones make these statements, one each."""
     lines = [*said, *[""] * (len(_OWN) - len(said))]
     return [Source(f"{place}.txt", f"{own}\n\n{line}") for place, (own, line) in enumerate(zip(_OWN, lines, strict=True))]
 
@@ -320,7 +320,7 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
         ("Two more reasons are serial relays.", "What is known about serial relays?"),
     ],
 )
-def test_a_question_asks_for_what_its_statement_says(statement: str, query: str) -> None:
+def test_a_question_asks_for_the_content_of_its_statement(statement: str, query: str) -> None:
     assert group_insights([statement], "reports")[0].query == query
 
 

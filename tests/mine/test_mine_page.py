@@ -1,4 +1,4 @@
-"""The page of a review in a real Chromium: what is edited there is the sheet that it saves. `make browsers` installs it."""
+"""The page of a review in a real Chromium saves a sheet with its edits. `make browsers` installs Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sheet of a review: whatever is in a cell is taken, and changes that alone, or is refused by its row and column."""
+"""A review sheet: an edit of any cell changes only its own value, or is refused with its row and column."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import functools
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ NASTY = ("July 2021", "=1+1", "007", "a|b", "Zürich – 東京", "'quoted", " t
 
 
 def mined(extra: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The example's haystack, with documents of one's own."""
+    """The example's haystack, with given documents."""
     sources, _ = read_folder(TICKETS)
     sources += [type(sources[0])(name, text) for name, text in (extra or {}).items()]
     found, _ = mine(sources, 3)
@@ -54,14 +55,14 @@ def mined(extra: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 @functools.cache
 def example() -> dict[str, Any]:
-    """The example's haystack, whose last subtopic has a name that spreadsheets take for a date."""
+    """The example's haystack; the name of its last subtopic looks like a date to spreadsheets."""
     raw = mined({"odd | name.txt": "Nothing recurs here.", "2021-07-22": "Nor here, whatever it says."})
     raw["subtopics"][-1]["subtopic"] = "July 2021"
     return raw
 
 
 def facts(raw: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
-    """What a haystack says, piece by piece."""
+    """The content of a haystack, piece by piece."""
     found: dict[tuple[str, str], Any] = {}
     for part in raw["subtopics"]:
         for one in part["insights"]:
@@ -75,7 +76,7 @@ def facts(raw: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
 
 
 def sheet(folder: Path, rows: list[dict[str, str]], kind: str) -> Path:
-    """The rows as a spreadsheet saves them, in another order of rows and columns, with empty ones at the end."""
+    """The rows as a spreadsheet saves them: rows and columns in another order, with empty ones at the end."""
     path = folder / f"sheet{kind.partition(' ')[0]}"
     path.unlink(missing_ok=True)
     if kind == ".xlsx":
@@ -226,6 +227,17 @@ def test_a_sheet_that_lacks_rows_or_columns_is_refused(tmp_path: Path) -> None:
             after(tmp_path / f"{number}.csv")
 
 
+def test_subtopics_that_would_have_one_name_stay_two(tmp_path: Path) -> None:
+    sources, _ = read_folder(TICKETS)
+    found, _ = mine(sources, 3)
+    grouped = [replace(one, text="the backup") for one in group_insights([one.text for one in found], "tickets")]
+    raw = json.loads(json.dumps(haystack_json(sources, found, grouped, "tickets", {"run": "m0"})))
+    assert len({part["subtopic"] for part in raw["subtopics"]}) == len(grouped)
+    write_cells(tmp_path / "s.csv", COLUMNS, review_rows(raw, [], STATE))
+    _, rows = read_cells(tmp_path / "s.csv")
+    assert decided(rows, raw, [], STATE, "s.csv") == []
+
+
 def test_subtopics_are_renamed_split_and_joined_and_insights_added(tmp_path: Path) -> None:
     raw = example()
     first, second = raw["subtopics"][:2]
@@ -285,7 +297,7 @@ def test_decisions_hold_for_the_same_insights_of_a_folder_that_has_grown(tmp_pat
     write_cells(tmp_path / "s.csv", COLUMNS, [*rows, {**dict.fromkeys(COLUMNS, ""), **added}])
     earlier = after(tmp_path / "s.csv", raw=raw)
     texts = {one["document_id"]: one["document_text"] for one in raw["documents"]}
-    # A copy, a document of one more wording, and others that come before all that were there.
+    # A copy, a document with another wording, and documents that come before all old ones.
     more = {
         "00-copy.txt": texts["ticket-00.txt"],
         "a.txt": "Nightly export to Orbis fails with more than 512 orders of a customer.",

@@ -1,4 +1,4 @@
-"""A small folder as people have it: tickets in which a few facts recur, in other words, beside what only one of them says."""
+"""A small, realistic folder: tickets in which a few facts recur in other words, and each ticket has facts of its own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OWN = (
 
 
 def write_tickets(folder: Path, number: int = 18) -> dict[str, set[str]]:
-    """Write the tickets. Returns fact (its first wording) -> the documents that state it."""
+    """Write the tickets, and return fact (its first wording) -> the documents that state it."""
     folder.mkdir(parents=True, exist_ok=True)
     said: dict[str, set[str]] = {fact[0]: set() for fact in FACTS}
     for ticket in range(number):

@@ -1,4 +1,4 @@
-"""No run is billed more than its budget, whatever befalls it, and what a run may spend it can spend."""
+"""No run is billed more than its budget, whatever happens, and a run can spend its whole budget."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def result(
         (result(986, 985), 1),
         (result(975, 985, said=984), 1),
         (result(975, 985, reserved=1e-6), 1),
-        # Done, with less than all and with more to do than the budget pays.
+        # The run is done, with less than all, or with more work than the budget pays.
         (result(975, 985, status="done", done=9), 2),
         (result(975, 985, status="done", done=10), 1),
         (result(969, 985), 1),

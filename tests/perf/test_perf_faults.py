@@ -1,4 +1,4 @@
-"""The fault matrix: whatever dies, the tables are those of a run that nothing happened to, and nothing is paid in vain."""
+"""The fault matrix: after any kill, the tables are those of an undisturbed run, and nothing is paid in vain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAULTS = Path(faults.__file__)
 
 
 def play(*options: str, timeout_s: float) -> dict[str, Any]:
-    """The report of the command, and that nothing in it is wrong."""
+    """Return the command's report, after checking that it contains no violation."""
     command = [sys.executable, str(FAULTS), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -26,7 +26,7 @@ def play(*options: str, timeout_s: float) -> dict[str, Any]:
 
 
 def wrongs(report: dict[str, Any]) -> list[str]:
-    """What must not be."""
+    """The violations in a report."""
     rules = {
         "tables differ": report["equal"] and not report["unequal"],
         "cells are missing": report["cells"]["done"] == report["cells"]["total"] and not report["cells"]["failed"],

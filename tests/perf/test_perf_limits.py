@@ -1,4 +1,4 @@
-"""Limits a minute hold at the provider and are used; nothing arrives before a Retry-After has ended."""
+"""Limits per minute hold at the provider and are fully used; nothing arrives before a Retry-After has ended."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LATE_AT_MOST_S = 0.5 + BUSY_MACHINE_S
 @pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_ten_seconds_at_limits_that_allow_twenty_calls_a_second() -> None:
-    # 1,200 requests a minute are 20 a second, as are 18,000 tokens a second in prompts of about 900.
+    # 1,200 requests per minute are 20 a second; so are 18,000 tokens a second in prompts of about 900 tokens.
     with counting_provider() as provider, ThreadPoolExecutor(3) as pool:
         of_requests = pool.submit(rpm, provider, 1200.0, 1 / 6)
         of_tokens = pool.submit(input_tpm, provider, 1_080_000.0, 1 / 6)
         paused = pool.submit(retry_after, 200, 5)
-    # Five seconds hold what the limit allows, and what was late in the seconds before them.
+    # Five seconds contain the limit's calls, and the late ones of the seconds before.
     assert len(of_requests.result().times) == 200 and of_requests.result().most(5.0) <= 20 * (5 + LATE_AT_MOST_S)
     assert of_tokens.result().most(5.0) <= 18_000 * (5 + LATE_AT_MOST_S)
     assert of_requests.result().a_minute() >= 0.6 * 1200 and of_tokens.result().a_minute() >= 0.6 * 1_080_000
@@ -64,7 +64,7 @@ def test_half_of_what_we_think_is_what_we_get() -> None:
 @pytest.mark.core
 def test_the_most_of_a_window_by_hand() -> None:
     found = Arrivals([0.0, 10.0, 59.9, 60.0, 70.0], [1, 2, 4, 8, 16])
-    # [10, 60] holds 2 + 4 + 8, and (10, 70] 4 + 8 + 16: what came a minute ago is out.
+    # [10, 60] has 2 + 4 + 8, and (10, 70] has 4 + 8 + 16: a call from a minute ago does not count.
     assert found.most() == 28 and found.most(10.0) == 16 and found.most(11.0) == 28
     assert found.a_minute() == (1 + 2 + 4 + 8) / 70 * 60
 

@@ -1,4 +1,4 @@
-"""Short forms of the laws about lost nodes, kills near a budget and frozen workers; and that a law broken once is told."""
+"""Short forms of the laws about lost nodes, kills near a budget and frozen workers; a law that is broken once is reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_law_that_is_broken_once_is_broken(capsys: pytest.CaptureFixture[str])
     for held in (True, False, True):
         found.law("bill <= budget", held)
     found.law("all is done", True)
-    assert found.tell() == 1
+    assert found.print_found() == 1
     assert capsys.readouterr().out.splitlines() == [
         "trial  bill  exit",
         "    1  0.25     0",
@@ -54,7 +54,7 @@ def test_a_law_that_is_broken_once_is_broken(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.core
 def test_calls_at_once_by_hand() -> None:
-    # The second one has not ended yet.
+    # The second call has not ended yet.
     calls = [{"time": 1.0, "done": 2.0}, {"time": 1.5, "done": 0.0}]
     assert [calls_in_progress(calls, moment) for moment in (0.9, 1.0, 1.7, 2.0, 9.0)] == [0, 1, 2, 1, 1]
 
@@ -65,7 +65,7 @@ def test_calls_at_once_by_hand() -> None:
     [
         (lost_nodes, ["nodes", "cluster", "driver", "kills", "frozen"]),
         (far_stores, ["puts", "far", "restart", "outage"]),
-        (work_left, ["told"]),
+        (work_left, ["reported"]),
     ],
 )
 def test_every_law_has_sizes_of_its_own(script: Any, laws: list[str]) -> None:

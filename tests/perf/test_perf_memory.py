@@ -1,4 +1,4 @@
-"""What knows all haystacks of a grid holds none of their documents; and the measuring tool sees what it is to see."""
+"""The list of all haystacks of a grid holds none of their documents; and the measuring tool finds what it measures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TINY = {"documents": 4, "words": 30, "subtopics": 2, "insights": 2}
 
 
 def most(work: Callable[[], Any]) -> int:
-    """The bytes that Python held at most while `work` was done, beyond what it held before."""
+    """The peak of Python's memory during `work`, above the level before it."""
     tracemalloc.start()
     try:
         work()
@@ -40,7 +40,7 @@ def most(work: Callable[[], Any]) -> int:
 
 @pytest.mark.soak
 def test_more_haystacks_take_no_more_room_than_their_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Counts of tokens are kept up to a bound of their own, which so small a grid would not reach.
+    # Counts of tokens have their own bound, which this small grid would not reach.
     monkeypatch.setattr("summhay_ray.text.tokens._KEPT_LETTERS", 100_000)
     few, many = 2 * FILES_A_BLOCK, 4 * FILES_A_BLOCK
     paths = write_haystacks(tmp_path, many, **LARGE)
@@ -63,12 +63,12 @@ def test_more_haystacks_take_no_more_room_than_their_metadata(tmp_path: Path, mo
         }
 
     lesser, greater = parts(few), parts(many)
-    # What is cached up to a bound of its own, such as prompts and counts of tokens, is full then.
+    # Caches with their own bound, such as prompts and counts of tokens, are full then.
     for name in lesser:
         lesser[name]()
         greater[name]()
     grown = {name: most(greater[name]) - most(lesser[name]) for name in lesser}
-    # The further haystacks all at once would be 32 times `one`, and their rows as much again.
+    # All further haystacks at once would take 32 times `one`, and their rows as much again.
     assert {name: size // one for name, size in grown.items() if size > 6 * one} == {}
 
 
@@ -117,7 +117,7 @@ def test_growth_is_what_came_and_what_stayed() -> None:
 @pytest.mark.soak
 def test_the_parts_of_a_small_grid(tmp_path: Path) -> None:
     found = measure_parts(tmp_path, spec_of(write_haystacks(tmp_path, 3, **TINY), ["oracle"]))
-    # Three haystacks of two queries of two insights each.
+    # Three haystacks, with two queries of two insights each.
     assert (found["cells"], found["judgments"]) == (6, 12)
     assert {"load", "open", "state", "plan", "score", "status"} < set(found)
 

@@ -1,4 +1,4 @@
-"""Kills cost what was sent and not yet durable, never more; a finished run costs nothing again."""
+"""Kills cost at most the calls that were sent and not yet durable; a finished run costs nothing again."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ FINE = Result(
     ],
 )
 def test_what_is_wrong_is_seen(change: dict[str, Any]) -> None:
-    # 256 were served twice: 2 kills, at each of which 64 calls may wait for the provider and as many for the disk.
+    # 256 calls were served twice: 2 kills, each with 64 calls at the provider and 64 not yet on disk.
     assert FINE.repeated == FINE.at_most == 256 and FINE.violations() == []
     assert len(replace(FINE, **change).violations()) == 1

@@ -1,4 +1,4 @@
-"""Runs for reports: of a hostile haystack, unfinished, with failures."""
+"""Runs for reports: with a hostile haystack, unfinished, with failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def imported(store: Path, file: dict[str, Any], name: str = "evil.json") -> RunS
 
 
 def hostile_file(n_long: int) -> dict[str, Any]:
-    """Whatever a document, a model or a name may say to break a page: in every text that a report shows."""
+    """Texts of documents, models and names that try to break a page, in every text that a report shows."""
     systems = ["summary_subtopic_=cmd|' /C calc'!A0", "summary_subtopic_keywords_</script><b>x", "summary_subtopic_$x$\x1b[2J{}"]
     verdicts = [{"coverage": "FULL_COVERAGE", "bullet_id": 1, "insight_id": one} for one in ("i1", "<i>2")]
     insights = [[{"insight_id": f"i{1 - n}", "insight": EVIL}, {"insight_id": f"<i>{2 - n}", "insight": "=1+1"}] for n in (1, 0)]
@@ -54,7 +54,7 @@ def hostile_file(n_long: int) -> dict[str, Any]:
 
 
 def unfinished(store: Path) -> RunStore:
-    """Half of the cells of a grid are there."""
+    """Half of the cells of a grid."""
     grid = loaded(retrievers=["bm25", "full"])
     assert isinstance(grid, SummHay)
     run = open_run(grid, Store(str(store)))
@@ -68,7 +68,7 @@ def unfinished(store: Path) -> RunStore:
 
 
 def with_failures(store: Path, file: dict[str, Any]) -> RunStore:
-    """The file without three of ten of its summaries: their judgments are failures."""
+    """The file without three of its ten summaries: their judgments are failures."""
     for place, topic in enumerate(file["subtopics"]):
         for other, key in enumerate(list(topic["summaries"])):
             if (place + other) % 10 < 3:

@@ -30,7 +30,7 @@ NOTHING = bench.Agreement(None, None, None, None, None, 0, {}, None, None, None,
 
 
 def rows(*figures: bench.Agreement) -> list[list[dict[str, str]]]:
-    """The shown rows of both sections, for judges with these figures."""
+    """The rows of both sections for judges with these figures."""
     judges = [BenchRow(f"judge {place}", one, 5.0, 6.9, "estimated", {}) for place, one in enumerate(figures)]
     found = BenchResult(144, 1094, judges, {}, 0.0).sections
     tables = [table for one in found if (table := section_table(one)) is not None]

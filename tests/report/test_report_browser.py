@@ -1,4 +1,4 @@
-"""The report in a real Chromium, from a disk and without a network: `make browsers` installs it."""
+"""The report in a real Chromium, from a disk and without a network. `make browsers` installs Chromium."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def browser() -> Iterator[Any]:
         pytest.skip("there is no chromium here; `make browsers` installs it")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        # The name of another site that points to this machine, as by DNS rebinding.
+        # The name of another site that points to this machine, as in DNS rebinding.
         rules = "--host-resolver-rules=MAP evil.example 127.0.0.1"
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", rules])
         yield opened
@@ -68,7 +68,7 @@ def folder(made: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Tab:
-    """A page without a network, and all that it complained of."""
+    """A page without a network, and all its errors."""
 
     def __init__(self, browser: Any, width: int = 1400, scheme: str = "light", offline: bool = True) -> None:
         self.context = browser.new_context(offline=offline, viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -83,7 +83,7 @@ class Tab:
 
 
 def amiss(page: Any) -> list[str]:
-    """What axe-core finds that is serious."""
+    """The serious findings of axe-core."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     found = axe.run(page).response["violations"]
     return [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found if one["impact"] in SERIOUS]
@@ -113,6 +113,21 @@ def test_the_first_screen_answers_and_leads_to_the_evidence(browser: Any, made: 
         page.wait_for_selector(there)
         page.locator("nav a", has_text="Leaderboard").click()
     assert tab.told == []
+
+
+def test_systems_named_like_colours_are_drawn(browser: Any, tmp_path: Path) -> None:
+    names = ("none", "transparent")
+    systems = [{"model": f"offline/{kind}", "name": name} for kind, name in zip(("lead", "support"), names, strict=True)]
+    _, run = answered(tmp_path / "store", summarizers=systems, retrievers=["bm25", "none"])
+    report([run]).write(str(tmp_path / "report"))
+    page = Tab(browser).open(tmp_path / "report")
+    dots = page.locator("#charts figure:last-of-type svg").last.locator("path[stroke], circle[stroke]")
+    assert {dot.get_attribute("stroke") for dot in dots.all()}.isdisjoint(names) and dots.count() >= 2
+    # Without retrieval, it is not retrieval that missed documents.
+    page = Tab(browser).open(tmp_path / "report", "#samples?retriever=none")
+    page.locator("#grid tbody tr a").first.click()
+    page.get_by_text("No document was shown.").wait_for()
+    assert page.get_by_text("Missed by retrieval").count() == 0
 
 
 def test_two_systems_are_compared_query_by_query_down_to_the_cited_sentences(browser: Any, folder: Path) -> None:
@@ -261,7 +276,7 @@ def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
     page.locator(".docs a").first.click()
     page.wait_for_selector(".document")
     assert "<script>window.pwned=1</script>" in page.locator(".document").inner_text()
-    # A name that turns the direction of writing turns itself alone, and nothing is wider than the page.
+    # A name with a direction mark reverses only itself, and nothing is wider than the page.
     assert EVIL[:9] in page.locator(".sample .keys bdi").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("window.pwned") is None and tab.told == []
@@ -269,7 +284,7 @@ def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def url(made: Report) -> str:
-    """Where the report is served."""
+    """The address of the served report."""
     said: list[str] = []
     there = threading.Event()
 
@@ -290,7 +305,7 @@ def test_a_served_report_is_live(browser: Any, url: str) -> None:
 
 
 def test_another_site_reads_nothing_of_a_served_report(browser: Any, url: str, folder: Path) -> None:
-    """Even one that knows the secret path: data files are scripts, which any page may include."""
+    """Even a site that knows the secret path: data files are scripts, which any page may include."""
     tab, others = Tab(browser, offline=False), partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), others) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

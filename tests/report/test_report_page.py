@@ -1,4 +1,4 @@
-"""The report as files: whole, safe, and the same figures in every format."""
+"""The report as files: complete, safe, and with the same figures in every format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GRID = {"summarizers": ["offline/lead", "offline/support"], "retrievers": ["bm25
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its tags, addresses and scripts."""
+    """The elements of a page in a browser: its tags, addresses and scripts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Page(HTMLParser):
             self.content, self._is_content = json.loads(data), False
 
     def sample_links(self) -> set[str]:
-        """The addresses of samples to which the leaderboard and the tables lead."""
+        """The addresses of samples in the links of the leaderboard and the tables."""
         tables = [one["table"] for one in self.content["sections"].values() if one["table"]]
         rows = self.content["board"]["rows"] if self.content["board"] else []
         return {*(row["link"] for row in rows), *(link for table in tables for link in table["links"])} - {""}
@@ -78,7 +78,7 @@ def finished_report(finished: tuple[RunResult, Report]) -> Report:
 
 
 def scripts(folder: Path, name: str) -> dict[str, object]:
-    """What the data scripts of a kind hand to the page."""
+    """The data that the data scripts of a kind pass to the page."""
     found = {}
     for path in sorted((folder / "data").glob(f"{name}*.js")):
         call = re.fullmatch(r'summhay\("([\w-]+)",(.*)\);\n', path.read_text(encoding="ascii"), re.DOTALL)
@@ -113,7 +113,7 @@ def test_a_report_holds_every_sample_and_what_it_stands_on(finished_report: Repo
         assert any(all(column[row] == code for column, code in wanted) for row in range(len(columns["system"]))), link
 
 
-def test_the_page_tells_the_command_that_makes_the_run_again(finished_report: Report, tmp_path: Path) -> None:
+def test_the_page_shows_the_command_that_repeats_the_run(finished_report: Report, tmp_path: Path) -> None:
     [run] = finished_report.runs
     listing = finished_report.section("made").listing
     assert listing.endswith("\nEND OF SPEC")
@@ -295,7 +295,7 @@ def test_a_long_table_is_whole_in_latex_and_its_labels_are_its_own(tmp_path: Pat
     assert "The first 400 of 401 rows" in more and more.count("x & 1") == 400
 
 
-def test_what_people_reached_is_not_the_best_system() -> None:
+def test_the_figures_of_people_are_not_the_best_system() -> None:
     table = pl.DataFrame({"m": ["a", "People"], "r": ["x", "x"], "joint": [0.2, 0.9], "n": [8, None]})
     section = Section("R", table=table, units={"joint": "%"}, pivot=Pivot("m", "r", ("joint",), reference=("People",)))
     best = [[cell.is_best for cell in row] for row in paper_grids(section)[0].rows]

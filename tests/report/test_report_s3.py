@@ -1,4 +1,4 @@
-"""A report in a bucket: browsers are told that it is a page."""
+"""A report in a bucket has the content type of a page."""
 
 from __future__ import annotations
 

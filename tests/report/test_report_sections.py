@@ -1,4 +1,4 @@
-"""A benchmark's sections: tables, charts and Markdown, with how much stands behind every figure."""
+"""A benchmark's sections: tables, charts and Markdown, with the numbers of answers behind every figure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_markdown_holds_the_same_and_takes_nothing_that_a_model_says_for_more_th
     lines = markdown([evil], said).splitlines()
     escaped = r"[click\](http\://x) www\.x.de \<img> \| \`x\` \*y\* [31m # no"
     assert lines[0] == f"# {escaped}" and lines[2] == f"#{lines[0]}" and lines[4] == escaped and f"| {escaped} | 1 |" in lines
-    # A listing is indented: it is shown as it is, and nothing of it begins a line.
+    # A listing is indented: it is shown unchanged, and no part of it begins a line.
     assert all(line.startswith("    ") for line in lines[lines.index("    seed: 7") :]) and "\x1b" not in "".join(lines)
 
 

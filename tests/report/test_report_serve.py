@@ -1,4 +1,4 @@
-"""A served report on the wire: it answers under its own name and secret path alone, with what it wrote alone."""
+"""A served report on the wire: it answers only under its own name and secret path, and serves only its own files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUMMHAY = Path(sys.executable).with_name("summhay")
 
 @dataclass(frozen=True)
 class Served:
-    """What `summhay report RUN --serve --out .` serves of a folder that had files already."""
+    """`summhay report RUN --serve --out .` in a folder that had files already."""
 
     folder: Path
     url: str

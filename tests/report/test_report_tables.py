@@ -1,4 +1,4 @@
-"""Tables that fit a terminal: nothing is cut, and what is left out is named."""
+"""Tables that fit a terminal: nothing is cut, and a line names the columns that are left out."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_no_table_is_wider_than_the_terminal_and_each_column_is_shown_or_named(
     shown = found.grid.columns[1:]
     assert found.grid.columns[0] == "Name" and [name for name in columns if name in shown] == [*shown]
     assert {*shown} | {one for one in found.left_out if one in columns} == {*columns}
-    # Figures are never folded: only names of rows and columns are.
+    # Figures are never folded, only names of rows and columns.
     for row in found.grid.rows:
         for name, cell, one in zip(shown, row[1:], found.widths[1:], strict=True):
             assert len(cell) <= one and (" [" in cell or f"intervals of {name}" in found.left_out)

@@ -1,4 +1,4 @@
-"""Haystacks for the retrievers' tests: made of texts, or of the released files."""
+"""Haystacks for the retrievers' tests, made of texts or of the released files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def built(
     released: Mapping[str, Mapping[str, float]] | None = None,
     name: str = "made",
 ) -> Haystack:
-    """Documents d1, d2, ... of `texts`; insights i1, i2, i3 of subtopic s1, and which document numbers hold which."""
+    """Documents d1, d2, ... of `texts`; insights i1, i2, i3 of subtopic s1, with the numbers of their documents."""
     haystack_id = hashlib.sha256(repr((texts, query, subtopic, held, name)).encode("utf-8", "surrogatepass")).hexdigest()
     documents = (
         Document(haystack_id, f"d{number}", number, text, (held or {}).get(number, ())) for number, text in enumerate(texts, 1)
@@ -47,7 +47,7 @@ def make_haystack() -> MakeHaystack:
 
 
 def read(path: Path) -> Haystack:
-    """The released file as a haystack, as far as retrievers read it; the haystack room has the real import."""
+    """The released file as a haystack, with the parts that retrievers read; the haystack room has the real import."""
     source = json.loads(path.read_text(encoding="utf-8"))
     return Haystack(
         haystack_id=hashlib.sha256(path.read_bytes()).hexdigest(),

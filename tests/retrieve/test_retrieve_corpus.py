@@ -1,4 +1,4 @@
-"""Corpora of any benchmark: BM25 as rank_bm25 has it, fused rankings, rankings of files, retrievers of one's own."""
+"""Corpora of any benchmark: BM25 equal to rank_bm25, fused rankings, rankings from files, users' retrievers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def test_bm25_is_rank_bm25s_to_the_last_bit(documents: list[list[str]], terms: l
     from rank_bm25 import BM25Okapi
 
     found = Index(documents).scores(terms)
-    if any(documents):  # rank_bm25 cannot index documents without a term
+    if any(documents):  # rank_bm25 cannot index documents without a term.
         assert np.array_equal(found, BM25Okapi(documents).get_scores(terms))
     else:
         assert not found.any()
 
 
 def test_a_corpus_of_any_size_has_the_same_formula_and_order() -> None:
-    """Of a long ranking only the first documents are kept: the others are the same when they are read."""
+    """Only the first documents of a long ranking are kept; the others are the same when they are read."""
     from rank_bm25 import BM25Okapi
 
     draw = np.random.default_rng(7)
     words = [f"w{n}" for n in range(40)]
     texts = [" ".join(draw.choice(words, size=draw.integers(1, 30))) for _ in range(2500)]
-    # Most documents have this word, whose weight is the common one; a last word is in none.
+    # Most documents have this word, which has the weight of common terms; no document has the last word.
     texts = [f"{text} common" if place % 4 else text for place, text in enumerate(texts)]
     queries = tuple(Query(str(n), text) for n, text in enumerate(("w1 w2 w2", "common w3", "absent", "common common")))
     for n in (999, 1000, 1001, 2500):
@@ -61,15 +61,15 @@ def test_each_tokenization_is_its_own() -> None:
     corpus = Corpus("runs", tuple("abcde"), texts, (Query("q", "Run run."),))
 
     def holding(tokenization: str) -> list[int]:
-        (ranking,) = retrieve.rankings(retrieve.Bm25(tokenization=tokenization), corpus)
+        (ranking,) = retrieve.rankings(retrieve.Bm25(tokenization), corpus)
         return sorted(one.number for one in ranking if one.score > 0)
 
-    # "run." is a word of its own to `split`, which also keeps the empty word between two spaces.
+    # "run." is a single word for `split`, which also keeps the empty word between two spaces.
     assert (holding("split"), holding("words"), holding("stems")) == ([], [1], [1, 2])
 
 
 def test_odsum_meeting_is_retrieved_as_its_authors_do(shared_data: Path) -> None:
-    """ODSum, Table 2: precision, F1 (which it calls R@K), nDCG and AP of BM25, and each query's, by the authors' own code."""
+    """ODSum, Table 2: precision, F1 (called R@K there), nDCG and AP of BM25, and of each query, by the authors' own code."""
     folder, reference = shared_data / "odsum_meeting", shared_data.parent / "benchmarks" / "odsum" / "meeting_bm25.json"
     queries = json.loads((folder / "queries.json").read_text(encoding="utf-8"))
     files = sorted((folder / "documents").glob("*.txt"))
@@ -94,13 +94,13 @@ def test_odsum_meeting_is_retrieved_as_its_authors_do(shared_data: Path) -> None
 
 
 def bm25_split() -> retrieve.Bm25:
-    return retrieve.Bm25(tokenization="split")
+    return retrieve.Bm25("split")
 
 
 def test_fused_rankings() -> None:
     first, second = Run({"q1": {"a": 9.0, "b": 1.0}}, "1"), Run({"q1": {"b": 3.0, "c": 3.0}}, "2")
     queries = FRUIT.queries[:1]
-    # rrf: a 1/61, b 1/62 + 1/61, c 1/62; sum: a 1, b 0 + 0 (the second ranking says nothing), c 0
+    # rrf: a 1/61, b 1/62 + 1/61, c 1/62; sum: a 1, b 0 + 0 (the second ranking has no scores), c 0.
     assert [one.number for one in retrieve.rankings(Fuse([first, second]), FRUIT, queries)[0]] == [2, 1, 3]
     assert retrieve.rankings(Fuse([first, second], "sum"), FRUIT, queries) == [[Ranked(1, 1.0), Ranked(2, 0.0), Ranked(3, 0.0)]]
 
@@ -111,7 +111,7 @@ def test_a_run_file_goes_out_and_comes_back_in_the_same_order() -> None:
     found = Run(retrieve.read_run(text, "mine.run"), "mine.run")
     assert [one.number for one in retrieve.rankings(found, FRUIT, FRUIT.queries[:1])[0]] == [3, 1, 2]
     tied = Run(retrieve.read_run("q1 Q0 c 1 2 t\nq1 Q0 b 2 2 t\nq1 Q0 a 3 1 t\n", "tied.run"), "tied.run")
-    assert [one.number for one in retrieve.rankings(tied, FRUIT, FRUIT.queries[:1])[0]] == [2, 3, 1]  # ties by document order
+    assert [one.number for one in retrieve.rankings(tied, FRUIT, FRUIT.queries[:1])[0]] == [2, 3, 1]  # ties: document order
     with pytest.raises(LookupError, match="ranks nothing for query 'q2'"):
         retrieve.rankings(found, FRUIT)
     assert retrieve.read_qrels(retrieve.qrels_lines("q1", {"a": 2.0}) + "q1 0 b 0\n", "q").grades == {"q1": {"a": 2.0, "b": 0.0}}
@@ -126,7 +126,7 @@ def test_a_run_file_goes_out_and_comes_back_in_the_same_order() -> None:
         ("q1 Q0 a 1 2 t\nq1 Q0 a 2 1 t\n", "mine.run:2: query 'q1' ranks document 'a' twice; remove one line"),
     ],
 )
-def test_a_wrong_run_file_is_told_by_its_line(text: str, told: str) -> None:
+def test_a_wrong_run_file_is_reported_by_its_line(text: str, told: str) -> None:
     with pytest.raises(BadTrec, match="^" + told):
         retrieve.read_run(text, "mine.run")
 
@@ -145,7 +145,7 @@ def test_a_name_with_a_blank_goes_into_no_file() -> None:
 
 
 class Shortest:
-    """A retriever of one's own for haystacks."""
+    """A user's own retriever for haystacks."""
 
     name, whole = "shortest", False
 
@@ -155,7 +155,7 @@ class Shortest:
 
 
 class AllAtOnce:
-    """A retriever of one's own for any corpus."""
+    """A user's own retriever for any corpus."""
 
     name, whole = "all at once", False
 
@@ -169,12 +169,12 @@ def test_retrievers_of_ones_own_answer_for_any_corpus() -> None:
 
 
 @pytest.mark.parametrize(("errors", "held"), [("replace", 2), ("add", 4), ("drop", 2), ("shuffle", 4)])
-def test_the_oracle_makes_as_many_errors_as_it_is_told(errors: str, held: int) -> None:
+def test_the_oracle_makes_the_requested_errors(errors: str, held: int) -> None:
     gold = {name: 5.0 - place for place, name in enumerate("abcd")}
     corpus = Corpus("gold", tuple("abcdefgh"), ("",) * 8, (Query("q", "", gold),))
-    (ranking,) = retrieve.rankings(retrieve.Oracle(seed=3, errors=errors, share=0.5), corpus)
+    (ranking,) = retrieve.rankings(retrieve.Oracle(errors, seed=3, share=0.5), corpus)
     needed = [one.number for one in ranking if one.score > 0]
     assert sum(number <= 4 for number in needed) == held
     assert len(needed) == {"replace": 4, "add": 6, "drop": 2, "shuffle": 4}[errors]
-    assert retrieve.rankings(retrieve.Oracle(seed=3, errors=errors, share=0.5), corpus) == [ranking]
-    assert retrieve.rankings(retrieve.Oracle(errors=errors, share=0.0), corpus) == retrieve.rankings(retrieve.Oracle(), corpus)
+    assert retrieve.rankings(retrieve.Oracle(errors, seed=3, share=0.5), corpus) == [ranking]
+    assert retrieve.rankings(retrieve.Oracle(errors, share=0.0), corpus) == retrieve.rankings(retrieve.Oracle(), corpus)

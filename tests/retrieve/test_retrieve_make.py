@@ -1,4 +1,4 @@
-"""The door of the retrieve room: names, arguments, own classes."""
+"""The functions of the retrieve room: names, arguments, users' own classes."""
 
 from __future__ import annotations
 

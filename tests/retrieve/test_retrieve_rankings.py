@@ -1,4 +1,4 @@
-"""What each retriever ranks, on haystacks small enough to check by eye, on hostile ones, and on the released data."""
+"""The ranking of each retriever, on haystacks small enough to check by eye, on hostile ones, and on the released data."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def numbers(name: str, haystack: Haystack, seed: int = 0) -> list[int]:
 
 
 def test_keywords_is_the_share_of_the_search_texts_tokens_that_the_document_has(make_haystack: Make) -> None:
-    # "How do apples and pears ripen?" + "Apples": without stop words apples, pears, ripen, ?, apples: five tokens
+    # "How do apples and pears ripen?" + "Apples": without stop words apples, pears, ripen, ?, apples: five tokens.
     haystack = make_haystack(
         "Apples ripen. Why?",  # apples twice, ripen, ?
-        "The pears, how do they ripen",  # pears, ripen; "how" and "do" are stop words
+        "The pears, how do they ripen",  # pears, ripen; "how" and "do" are stop words.
         "pineapples",
         query="How do apples and pears ripen?",
         subtopic="Apples",
@@ -52,7 +52,7 @@ def test_keywords_is_the_share_of_the_search_texts_tokens_that_the_document_has(
 
 
 def test_keywords_splits_sentences_first(make_haystack: Make) -> None:
-    # a word tokenizer alone leaves "apples." in the middle of a text as one token
+    # A word tokenizer alone leaves "apples." within a text as one token.
     haystack = make_haystack("He sold apples. Then he left", "In the U.S. Army they eat", query="apples", subtopic="U.S. food")
     assert scores("keywords", haystack) == [1 / 3, 1 / 3]
 
@@ -115,11 +115,11 @@ def test_random_depends_on_the_content_and_the_seed_alone(make_haystack: Make) -
     assert ranked("random", haystack, seed=7) == reference
     assert ranked("random", haystack, seed=8) != reference
     assert ranked("random", replace(haystack, topic="other"), seed=7) != reference
-    # a summary added to the file makes another haystack_id, and must not make another draw
+    # A summary in the file changes the haystack_id, but must not change the draw.
     assert ranked("random", replace(haystack, haystack_id="other"), seed=7) == reference
     other = replace(haystack.subtopics[0], subtopic_id="s2")
     assert retrieve.make("random", 7).rank(other, haystack) != reference
-    # a document keeps its score wherever it stands
+    # A document keeps its score at any place.
     turned = replace(haystack, documents=tuple(reversed(haystack.documents)))
     assert scores("random", turned, seed=7) == scores("random", haystack, seed=7)[::-1]
 
@@ -195,7 +195,7 @@ def test_ties_stand_in_document_order(make_haystack: Make, name: str) -> None:
 def test_hostile_documents_change_no_other_documents_keywords(make_haystack: Make, name: str) -> None:
     haystack = make_haystack(*HOSTILE)
     assert sorted(numbers(name, haystack)) == list(range(1, len(HOSTILE) + 1))
-    if name == "keywords":  # "what of apples" + "apples": two tokens, both "apples"
+    if name == "keywords":  # "what of apples" + "apples": two tokens, both "apples".
         assert [score == 1 for score in scores(name, haystack)] == ["apples" in text for text in HOSTILE]
 
 
@@ -213,4 +213,4 @@ def test_only_the_last_haystacks_are_kept(make_haystack: Make) -> None:
     kept = PerCorpus(lambda corpus: built.append(corpus.name) or corpus.name, kept=2)
     a, b, c = (corpus_of(make_haystack(name, name=name)) for name in "abc")
     assert [kept(corpus) for corpus in (a, b, a, c, a, b)] == ["a", "b", "a", "c", "a", "b"]
-    assert built == ["a", "b", "c", "b"]  # c drove out b, which was used before a
+    assert built == ["a", "b", "c", "b"]  # c replaced b, which was used before a.

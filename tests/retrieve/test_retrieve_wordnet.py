@@ -1,4 +1,4 @@
-"""The second BM25 of ODSum's release, where WordNet's data is installed; elsewhere one line that says what is missing."""
+"""The second BM25 of ODSum's release, if WordNet's data is installed; otherwise one line names the missing data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CORPUS = Corpus(
 
 def test_lemmas_are_stemmed_and_of_equal_scores_the_later_document_is_first() -> None:
     try:
-        found = Bm25(tokenization="wordnet")
+        found = Bm25("wordnet")
     except UnknownName as error:
         assert "needs WordNet's data" in str(error) and "\n" not in str(error)
         pytest.skip("WordNet's data is not installed: what it changes is not tested")

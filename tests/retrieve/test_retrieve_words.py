@@ -1,4 +1,4 @@
-"""The words of SummHay's release are NLTK's, also where its patterns are not needed."""
+"""The words of SummHay's release are NLTK's, also in sentences that skip NLTK's patterns."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ PURPOSE = ("summarize", "openai/gpt-mine")
 
 
 def answer(key: str, usd_micros: int = 0, run: str = "r", **more: Any) -> dict[str, Any]:
-    """The record of an answer; `more`: further fields, or others than these."""
+    """The record of an answer; `more` adds or replaces fields."""
     stage, model = PURPOSE
     tokens = {"input_tokens": 10, "cached_tokens": 0, "output_tokens": 2}
     head = {"kind": "answer", "key": key, "run": run, "stage": stage, "model": model, "usd_micros": usd_micros, **tokens}

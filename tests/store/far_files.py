@@ -1,4 +1,4 @@
-"""A store far away for tests without a server: a folder that says it is none, that can fail, and that counts."""
+"""A remote store for tests without a server: a folder that pretends to be remote, that can fail, and that counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from summhay_ray.store import LocalFiles
 
 
 class FarFiles(LocalFiles):
-    """`before(operation, name)` is called before each operation and may raise; `after` after it."""
+    """`before(operation, name)` is called before each operation and may raise; `after` is called after it."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

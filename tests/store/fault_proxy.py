@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that does what networks and busy services do; for every folder of tests.
+"""A proxy in front of an S3 server that simulates faults of networks and busy services, for every folder of tests.
 
     with FaultProxy(server.url) as proxy:
         proxy.add(Fault("lose", method="PUT", key="commits/", times=1))
@@ -6,8 +6,8 @@
         ...
         assert proxy.count("GET") <= 5
 
-It serves in a thread of this process on 127.0.0.1: any process of this machine can use `proxy.url`. `Host` is passed on as it
-came, because S3 signs it. Rules may be added and cleared while it runs; a request meets the first rule that strikes.
+It serves in a thread of this process on 127.0.0.1: any process of this machine can use `proxy.url`. `Host` is forwarded
+unchanged, because S3 signs it. Rules may be added and cleared while the proxy runs; the first rule that matches applies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BODIES = {
     "500": ("InternalError", "We encountered an internal error. Please try again."),
     "503": ("SlowDown", "Please reduce your request rate."),
 }
-# Of one connection alone: never passed on. `Expect` is answered here.
+# Headers of a single connection, which are never forwarded. The proxy answers `Expect` itself.
 OF_CONNECTION = {
     "connection",
     "keep-alive",
@@ -49,13 +49,13 @@ OF_CONNECTION = {
 
 @dataclass
 class Fault:
-    """What happens to the requests that it matches: with `method` ("" any) and a key in which the regex `key` is found.
+    """A fault of the matching requests: those with `method` ("" any) and a key that the regex `key` matches.
 
-    kind: `delay` (`seconds`, then as usual) · `drop` (the connection, nothing reaches the server) · `500`, `503` (SlowDown),
-    `refuse` (S3's error `code` with `status`), `html` (a web server's page, with `status`): nothing reaches the server ·
-    `lose` (the server does it, the connection breaks before its answer) · `cut` (it breaks within the answer's body) ·
-    `strip` (a write's conditions do not reach the server).
-    share: of the matching requests, by chance. times: how many at most; None: all.
+    kind: `delay` (by `seconds`) · `drop` (the connection), `500`, `503` (SlowDown), `refuse` (S3's error `code` with `status`),
+    `html` (a web server's page, with `status`): nothing reaches the server · `lose` (the server executes the request, and the
+    connection breaks before its answer) · `cut` (the connection breaks within the answer's body) · `strip` (a write's conditions
+    do not reach the server).
+    share: the random share of the matching requests. times: the maximum number of faults; None: no limit.
     """
 
     kind: Kind
@@ -70,14 +70,14 @@ class Fault:
     act: Callable[[], None] = lambda: None
 
     def matches(self, method: str, key: str) -> bool:
-        """Whether it is about this request, and has strikes left."""
+        """True if it applies to this request, and has not reached its limit."""
         left = self.times is None or self.struck < self.times
         return left and self.method in {"", method} and re.search(self.key, key) is not None
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One request: `key` is the path after the bucket, `query` what follows `?`; `status` 0: no answer was given."""
+    """One request: `key` is the path after the bucket, `query` the part after `?`; `status` 0: no answer was given."""
 
     method: str
     key: str
@@ -88,7 +88,7 @@ class Seen:
 
 @dataclass
 class FaultProxy:
-    """Forwards to `server` (its URL); the same seed strikes alike for the same order of requests."""
+    """Forwards to `server` (its URL). With the same seed, the same order of requests gets the same faults."""
 
     server: str
     seed: int = 7
@@ -97,19 +97,19 @@ class FaultProxy:
     _faults: list[Fault] = field(default_factory=list)
 
     def add(self, fault: Fault) -> Fault:
-        """From now on, behind those that are there."""
+        """Add a fault after the present ones."""
         with self._lock:
             self._faults.append(fault)
         return fault
 
     def clear(self) -> None:
-        """No faults any more."""
+        """Remove all faults."""
         with self._lock:
             self._faults.clear()
 
     @contextlib.contextmanager
     def during(self, fault: Fault) -> Iterator[Fault]:
-        """Only while the block runs."""
+        """Add faults while the block runs."""
         self.add(fault)
         try:
             yield fault
@@ -118,7 +118,7 @@ class FaultProxy:
                 self._faults = [one for one in self._faults if one is not fault]
 
     def count(self, method: str = "", key: str = "") -> int:
-        """How many requests have come with this method ("" any) and a key in which the regex is found."""
+        """The number of requests with this method ("" any) and a key that the regex matches."""
         return sum(
             seen.method == (method or seen.method) and re.search(key, seen.key) is not None for seen in list(self.requests)
         )

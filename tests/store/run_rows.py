@@ -1,4 +1,4 @@
-"""Units with rows, and files that count, stop and run out, for the tests of commits."""
+"""Units with rows, and files that count, stop or fill up, for the tests of commits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def new_run(root: Path, run_id: str = "run") -> RunStore:
 
 
 def done(cell: str, word: str = "") -> Finished:
-    """A cell with a summary, a judgment and an answer, and one answer that it shares with all others."""
+    """A cell with a summary, a judgment and an answer, and one answer that all cells share."""
     rows: dict[str, list[Any]] = {
         "summaries": [Summary(cell, "h", "s", "sys", "bm25", "given", "m", 0, "x", f"key-{cell}", (f"{word}{cell}",))],
         "judgments": [Judgment(cell, "j", "i", 0, f"jkey-{cell}", "NO_COVERAGE", '"NA"')],
@@ -42,7 +42,7 @@ def done(cell: str, word: str = "") -> Finished:
 
 
 def lost(cell: str) -> Finished:
-    """A cell with a failure that may be tried again, and an answer that came before it."""
+    """A cell with a failure that may be tried again, and an answer from before it."""
     rows: dict[str, list[Any]] = {
         "failures": [Failure(cell, "summarize", "", "", "failed", "timeout", "m", f"key-{cell}", 1, 1)],
         "raw_answers": [RawAnswer("shared", "m", "shared", "stop", 1, 0, 1, 1, 1)],
@@ -63,7 +63,7 @@ class Stopped(Exception):
 
 
 class Watched(LocalFiles):
-    """Counts what is asked of a folder; ends before or after its n-th write."""
+    """Counts the operations on a folder, and ends before or after its n-th write."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -110,7 +110,7 @@ class Watched(LocalFiles):
 
 
 def watched_run(root: Path, run_id: str = "run") -> tuple[RunStore, Watched]:
-    """A run whose files are watched, created where it is not there."""
+    """A run whose files are watched; it is created if it does not exist."""
     store = Store(str(root))
     store.create_run(run_id, {"kind": "mine"}, TABLES)
     store.files = files = Watched(root)

@@ -1,8 +1,8 @@
-"""Real S3 servers for tests, each a process of its own on 127.0.0.1: `moto` and `ministack`.
+"""Real S3 servers for tests, each a separate process on 127.0.0.1: `moto` and `ministack`.
 
-For every folder of tests: `from s3_servers import s3_server, s3_bucket` gives the fixtures (and this process the credentials);
-`running(kind)` gives the one server of that kind of this test process, `serving(kind)` one more, which may be killed;
-`environment(url)` is what a subprocess needs.
+For every folder of tests: `from s3_servers import s3_server, s3_bucket` imports the fixtures, which also set the credentials of
+this process. `running(kind)` returns the shared server of this test process, `serving(kind)` another one, which may be killed;
+`environment(url)` is the environment of a subprocess.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ import pytest
 
 PATIENCE_S = 60.0
 PAGE = 100
-"""Names a page of the running moto's listings, where S3's have 1,000: so few objects make several pages."""
+"""Names per page of the running moto's listings (S3 has 1,000), so that few objects make several pages."""
 SECRET = "secret-of-tests-0123456789"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "key-of-tests",
     "AWS_SECRET_ACCESS_KEY": SECRET,
     "AWS_DEFAULT_REGION": "us-east-1",
-    # Without these a machine's own settings, or its cloud's, would be found.
+    # Otherwise the settings of the machine or its cloud would be found.
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 OTHERS = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_CA_BUNDLE")
-# The child ends with its parent, also where that is killed: its standard input ends then.
+# The child ends with its parent, even if the parent is killed: then its standard input ends.
 WITH_PARENT = "import os, sys, threading; threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start(); "
-# moto looks whether a name is taken and writes it in two steps, between which another thread may do the same; S3 does it in one.
+# moto checks a name and writes it in two steps, so that another thread may do the same in between; S3 does it in one step.
 MOTO = """
 import io, threading
 from moto import server
@@ -64,14 +64,14 @@ CODE = {"moto": WITH_PARENT + MOTO, "ministack": WITH_PARENT + "sys.argv[1:] = [
 
 @dataclass(frozen=True)
 class S3Server:
-    """A server that is serving at `url`."""
+    """A server at `url`."""
 
     kind: str
     url: str
     process: subprocess.Popen[bytes]
 
     def client(self) -> Any:
-        """A plain boto3 client of it, for what a person would do beside."""
+        """A plain boto3 client of the server."""
         return client(self.url)
 
     def bucket(self) -> str:
@@ -81,7 +81,7 @@ class S3Server:
         return name
 
     def uri(self, bucket: str, prefix: str = "store", url: str | None = None) -> str:
-        """The URI of a store in `bucket`; `url`: of a proxy in front."""
+        """The URI of a store in `bucket`; `url` is that of a proxy in front."""
         return f"s3://{bucket}/{prefix}?endpoint_url={url or self.url}"
 
 
@@ -93,18 +93,18 @@ class Bucket:
     name: str
 
     def uri(self, prefix: str = "store", url: str | None = None) -> str:
-        """The URI of a store in it; `url`: of a proxy in front."""
+        """The URI of a store in it; `url` is that of a proxy in front."""
         return self.server.uri(self.name, prefix, url)
 
     def keys(self) -> list[str]:
-        """Every key in it, as a plain listing gives them."""
+        """Every key in it, from a plain listing."""
         pages = self.server.client().get_paginator("list_objects_v2").paginate(Bucket=self.name)
         return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
 
 @functools.cache
 def client(url: str, service: str = "s3") -> Any:
-    """A boto3 client with the tests' credentials, whatever the environment holds."""
+    """A boto3 client with the tests' credentials, whatever the environment contains."""
     import boto3
 
     session = boto3.session.Session(CREDENTIALS["AWS_ACCESS_KEY_ID"], SECRET, region_name="us-east-1")
@@ -112,14 +112,14 @@ def client(url: str, service: str = "s3") -> Any:
 
 
 def environment(url: str | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a subprocess: the tests' credentials, nothing of the machine's; `url`: S3's, for boto3 to find."""
+    """The environment of a subprocess: the tests' credentials, and none of the machine's; `url` is S3's address for boto3."""
     kept = {name: value for name, value in (os.environ if base is None else base).items() if name not in OTHERS}
     return {**kept, **CREDENTIALS, **({"AWS_ENDPOINT_URL_S3": url} if url is not None else {})}
 
 
 @contextlib.contextmanager
 def serving(kind: str = "moto", **variables: str) -> Iterator[S3Server]:
-    """A server of its own, empty, for the block; `variables` for its environment."""
+    """A separate, empty server for the block; `variables` for its environment."""
     for _ in range(3):
         port = _free_port()
         with tempfile.TemporaryFile() as log:
@@ -138,14 +138,14 @@ def serving(kind: str = "moto", **variables: str) -> Iterator[S3Server]:
 
 @functools.cache
 def running(kind: str = "moto") -> S3Server:
-    """The one server of this kind in this test process; it ends with it."""
+    """The one server of this kind in this test process; it ends with the process."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(serving(kind, MOTO_S3_DEFAULT_MAX_KEYS=str(PAGE)))
 
 
 def set_credentials(patch: pytest.MonkeyPatch) -> None:
-    """In this process too, boto3 finds the tests' credentials and nothing of the machine's."""
+    """Make boto3 in this process find only the tests' credentials."""
     for name in OTHERS:
         patch.delenv(name, raising=False)
     for name, value in CREDENTIALS.items():
@@ -192,7 +192,7 @@ def _start(kind: str, port: int, log: Any, variables: Mapping[str, str]) -> subp
 
 
 def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Waits until it serves; False where it has ended instead."""
+    """Wait until it serves; return False if it has ended instead."""
     ends = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < ends:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
@@ -208,5 +208,5 @@ def _free_port() -> int:
 
 
 def soaked(*cases: Any) -> list[Any]:
-    """Cases of a test that `make soak` runs: another one of each way goes before them."""
+    """Cases of a test that `make soak` runs; `make test` runs one of each kind."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.soak) for case in cases]

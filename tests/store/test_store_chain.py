@@ -1,4 +1,4 @@
-"""The numbered chain: one writer wins a number, readers find the newest, whatever is missing before it."""
+"""The numbered chain: one writer gets each number, and readers find the newest record, even if earlier ones are missing."""
 
 from __future__ import annotations
 

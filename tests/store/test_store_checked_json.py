@@ -1,4 +1,4 @@
-"""JSON with a hash of its own: whatever happens to a byte, what is read is what was written, or nothing."""
+"""JSON with its own hash: if any byte changes, readers get the written value or nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_changed_or_lost_byte_is_seen_or_changes_nothing(body: dict[str, Any],
     changed = bytes([content[place] ^ data.draw(st.integers(1, 255))])
     for damaged in (content[:place], content[:place] + content[place + 1 :], content[:place] + changed + content[place + 1 :]):
         found = read_checked(damaged, dict)
-        # A blank may change, and the name of the hash itself, which then is a field that nobody looks for.
+        # A blank may change, and the name of the hash itself, which is then an unknown field.
         assert found is None or body.items() <= found.items()
 
 

@@ -1,4 +1,4 @@
-"""Cleaning: what is deleted nobody needs, whoever reads at the time, and wherever it is broken off."""
+"""Cleaning deletes only unneeded files, with any readers, and may be interrupted anywhere."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ def test_who_has_begun_with_old_parts_goes_on_with_them(tmp_path: Path) -> None:
 
 
 def age(folder: Path) -> None:
-    """Everything was written two days ago, or two days earlier than it was."""
+    """Make every file look two days older."""
     for path in folder.rglob("*"):
         then = path.stat().st_mtime - 2 * room.RETENTION_S
         os.utime(path, (then, then))
 
 
 def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
-    """A writer commits, merges and deletes what is older than a read takes, and each reader sees a moment's table."""
+    """A writer commits, merges and deletes files older than a read takes, and each reader sees the table of one moment."""
     run, files, stop, seen, wrong, older_s = new_run(tmp_path), LocalFiles(tmp_path), threading.Event(), [], [], 0.4
 
     def read() -> None:
@@ -131,7 +131,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
             try:
                 table = mine.at().table("summaries")
             except StoreError as error:
-                # Whoever is stopped for longer than that may find nothing.
+                # A reader that pauses longer may find nothing.
                 wrong.extend([error] if time.monotonic() - began < older_s else [])
                 continue
             seen.append(table.height)
@@ -200,7 +200,7 @@ def test_segments_that_are_merged_go_once_nobody_reads_them(tmp_path: Path) -> N
     assert clean(files, room.RETENTION_S) == [], "its driver may be reading them"
     session.end("done")
     assert clean(files, room.RETENTION_S) == ["segments that are merged"] * 64
-    # The merged object, and the segment that came since.
+    # The merged object, and the segment written after it.
     assert len(list((tmp_path / "answers").iterdir())) == 2
     index = LogIndex(files)
     index.refresh()
@@ -248,7 +248,7 @@ def test_it_is_done_once_a_day(tmp_path: Path) -> None:
     assert set(run.tables(NAMES)) == set(NAMES)
 
 
-def test_a_damaged_run_is_left_alone_and_told(tmp_path: Path) -> None:
+def test_a_damaged_run_is_left_alone_and_reported(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
     chain = Chain(files, "runs/run/commits", dict)
@@ -260,7 +260,7 @@ def test_a_damaged_run_is_left_alone_and_told(tmp_path: Path) -> None:
     assert len(damaged) == 1 and damaged[0].startswith("run broken is damaged and left as it is: ")
 
 
-def test_a_damaged_record_of_a_driver_keeps_the_drivers_and_is_told(tmp_path: Path) -> None:
+def test_a_damaged_record_of_a_driver_keeps_the_drivers_and_is_reported(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Committers: one driver has the run, nothing is added twice or lost, and a stop anywhere leaves the old or the new."""
+"""Committers: one driver has the run, nothing is added twice or lost, and a stop anywhere leaves the old or the new state."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
 
 
 def work_of(run: RunStore) -> None:
-    """A run's way: taken over, parts added and merged, all merged twice; every step may be its last."""
+    """The life of a run: taken over, parts added and merged, all merged twice; any step may be the last."""
     committer = run.committer(1)
     for place in range(3):
         committer.add([run.write("item", [done(f"c{place}") if place else lost("c0")])])
@@ -213,7 +213,7 @@ def test_a_store_that_fails_for_a_while_loses_nothing(tmp_path: Path) -> None:
     committer = run.committer(1)
     parts = run.write("item", [done("a")])
     files.stop_at, files.stop_after = 0, True
-    # The manifest is written, but nobody heard of it.
+    # The manifest is written, but the reply was lost.
     with pytest.raises(Stopped):
         committer.add([parts])
     committer.add([parts])

@@ -1,4 +1,4 @@
-"""Deleting answers: the log keeps its size, its order and its money, whatever its files are."""
+"""Deleting answers keeps the log's size, order and money, for every kind of log file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def key_of(number: int) -> str:
 
 
 def logged(root: Path, files: LocalFiles, numbers: range, **more: Any) -> Store:
-    """A store whose log has an answer with a text of its own, and the lost text in the first of these."""
+    """A store whose log has an answer with a unique text, and the deleted text in the first of its files."""
     store = Store(str(root))
     store.files = files
     store.create_run("run", {"kind": "mine", "name": "n", "cells": 3}, TABLES)
@@ -105,7 +105,7 @@ def test_what_a_killed_writer_left_unfinished_is_deleted(tmp_path: Path) -> None
 
 
 def test_an_answer_that_was_given_again_keeps_its_items(tmp_path: Path) -> None:
-    """Two runs asked the same question at once. While one of the answers is there, the rows of both runs are."""
+    """Two runs asked the same question at once. While one of the answers exists, both runs keep their rows."""
     store = logged(tmp_path, LocalFiles(tmp_path), range(1))
     writer = LogWriter(store.files, 1)
     writer.append([answer(key_of(0), 7, "another", text="the other")])

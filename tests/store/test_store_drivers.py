@@ -1,4 +1,4 @@
-"""Driver sessions: every start has a number of its own, one run pays at a time, the dead are told from the living."""
+"""Driver sessions: every start has its own number, one run pays at a time, and dead drivers are recognized."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.core
 HERE = room.this_process()
 ELSEWHERE = replace(HERE, host="other", machine="another machine", pid=4711)
 
-# Without the package's heavy imports: sixteen of them start in half a minute otherwise.
+# Without the package's heavy imports: otherwise sixteen of them take half a minute to start.
 DRIVER = """
 import os, sys, time, types
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_another_run_that_pays_is_refused(files: FarFiles) -> None:
     with pytest.raises(StoreError, match=rf"another run \(r1, on {HERE.host}, pid {os.getpid()}\) is paying .* run again"):
         begin_session(files, "r2", True)
     assert json.loads(files.read("drivers/00000002.end.json")) == {"how": "refused"}
-    # What was refused is in nobody's way, and whoever pays nothing neither stands nor is stood in the way.
+    # A refused driver blocks nobody, and a free run neither blocks nor is blocked.
     free = begin_session(files, "r3", False)
     assert free.number == 3 and first.superseded() is None
     first.end("done")
@@ -119,9 +119,9 @@ def test_the_same_run_is_taken_over_when_the_first_has_stopped(files: FarFiles) 
     assert second.number == 2 and time.monotonic() - began > 0.3
 
 
-def test_who_does_not_make_way_is_told(files: FarFiles) -> None:
+def test_a_driver_that_does_not_give_way_is_reported(files: FarFiles) -> None:
     begin_session(files, "r", True)
-    with pytest.raises(StoreError, match=r"run r: its earlier driver \(on .*\) does not make way"):
+    with pytest.raises(StoreError, match=r"run r: the previous driver \(on .*\) is still running"):
         begin_session(files, "r", True, wait_s=0.2)
 
 
@@ -174,7 +174,7 @@ def test_elsewhere_the_beat_tells(files: FarFiles, monkeypatch: pytest.MonkeyPat
     began = time.monotonic()
     assert begin_session(files, "r2", True).number == 3
     assert time.monotonic() - began >= 2.0
-    # It was only cut off: it learns that it was taken for dead.
+    # It was only disconnected: it learns that it was taken for dead.
     assert far.superseded() == f"on {HERE.host}, pid {os.getpid()}"
 
 
@@ -264,7 +264,7 @@ def test_a_damaged_record_is_one_line(files: FarFiles) -> None:
     assert "00000001.json is damaged; put it back" in line
 
 
-def test_a_session_says_whose_running_run_it_took_over(tmp_path: Path) -> None:
+def test_a_session_names_the_running_run_that_it_took_over(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     first = begin_session(files, "r1", True)
     taken: list[str] = []
@@ -272,7 +272,7 @@ def test_a_session_says_whose_running_run_it_took_over(tmp_path: Path) -> None:
     thread.start()
     while not first.superseded():
         time.sleep(0.01)
-    # A driver makes way with its next beat, and by then the later one has listed the open sessions.
+    # A driver gives way at its next beat, and by then the later one has listed the open sessions.
     time.sleep(1.5)
     first.end("superseded")
     thread.join()

@@ -1,4 +1,4 @@
-"""Files are created once, whole, and never over another; whoever reads sees all or nothing."""
+"""Files are created once, completely, and never overwritten; readers see all or nothing."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("failing", "number", "said", "exit_code"), FAILURES)
-def test_a_check_says_what_is_in_the_way(
+def test_a_check_reports_obstacles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, number: int, said: str, exit_code: int
 ) -> None:
     def fail(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""The answers' log: what is acknowledged is found, once; what is damaged is no answer, and is counted."""
+"""The answers log: an acknowledged answer is found once; a damaged record is no answer, and is counted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RECORDS = [answer("a", 5, text="one"), answer("b", 7, text="two\n", saved_micros
 
 
 def written(files: Files, records: Sequence[Mapping[str, Any]]) -> str:
-    """The name of the file that holds the records."""
+    """The name of the file with the records."""
     log = LogWriter(files, 1)
     places = log.append(records)
     log.close()
@@ -95,7 +95,7 @@ def test_no_noise_is_a_record(noise: bytes) -> None:
 
 
 def starts_of(records: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Where each record begins, and where the last one ends."""
+    """The start of each record, and the end of the last one."""
     starts = [0]
     for record in records:
         starts.append(starts[-1] + len(room.encode(record)))
@@ -141,7 +141,7 @@ def test_a_damaged_byte_costs_one_record_which_is_counted(tmp_path: Path, flip: 
             assert found.get(record["key"], record) == record, (place, "a wrong record was read")
             assert number == hit or record["key"] in found, (place, "an undamaged record was lost")
         lost = len(found) < len(RECORDS)
-        # Without its last line break, a record may still be being written.
+        # Without its last line break, a record may be incomplete.
         assert (index.damaged > 0) == (lost and place < len(content) - 1), place
         told = damaged_records(files)
         assert {name: len(places) for name, places in told.items()} == (
@@ -198,7 +198,7 @@ def test_what_runs_have_cost_adds_up(tmp_path: Path) -> None:
 
 
 class Disk:
-    """`os.write` that fills up: `room_left` bytes fit, then ENOSPC."""
+    """`os.write` on a disk that fills up: `room_left` bytes fit, then ENOSPC."""
 
     def __init__(self, room_left: int) -> None:
         self.room_left = room_left
@@ -235,7 +235,7 @@ def test_after_a_full_disk_no_acknowledged_record_is_lost(tmp_path_factory: pyte
 
 
 def clean(files: Files) -> int:
-    """Delete what is not needed any more; how many segments that were."""
+    """Delete unneeded files, and return the number of segments among them."""
     found = list(unneeded(files, 0.0))
     for one in found:
         files.delete(one.name)
@@ -249,7 +249,7 @@ def check(index: LogIndex, n: int) -> None:
 
 @pytest.fixture
 def eight_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight segments are merged, not 64: tests in folders have those."""
+    """Eight segments are merged instead of 64, because the tests' folders have eight."""
     for module in ("log", "answers"):
         monkeypatch.setattr(f"summhay_ray.store.{module}.TOGETHER", 8)
 
@@ -318,7 +318,7 @@ def test_a_merged_object_is_read_by_its_first_line_or_if_that_is_damaged_by_its_
         index = index_of(far)
         assert found(index) == whole and index.damaged == 1, place
         assert damaged_records(far) == {f"answers/{path.name}": [0]}, place
-    # As it was named and written before it had such a line.
+    # The form and name before it had this line.
     writer, number, _, suffix = path.name.split(".")
     path.unlink()
     path.with_name(f"{writer}.{number}.{suffix}").write_bytes(content[first:])
@@ -429,7 +429,7 @@ JSON = st.recursive(
 
 
 def forged(head: bytes, body: bytes = json.dumps(BODY).encode()) -> bytes:
-    """A line with a right checksum, whatever it holds."""
+    """A line with a right checksum and any content."""
     return b"%08x %d %d %s%s\n" % (zlib.crc32(head + body), len(head), len(body), head, body)
 
 
@@ -491,7 +491,7 @@ DAMAGED_BODIES = {
 
 
 def beside(folder: Path, line: bytes) -> tuple[LocalFiles, int]:
-    """A log with two real records around the line, and where this begins."""
+    """A log with two real records around the line, and the place where the line begins."""
     first, last = room.encode(RECORDS[0]), room.encode(RECORDS[1])
     (folder / "answers").mkdir(exist_ok=True)
     (folder / "answers/w.jsonl").write_bytes(first + line + last)
@@ -536,7 +536,7 @@ def test_no_field_of_another_form_ends_a_reader(
     files, _ = beside(tmp_path_factory.mktemp("store"), forged(text_of({**HEAD, **head}), text_of({**BODY, **body})))
     index = index_of(files)
     found = [index.read(record["key"]) for record in RECORDS[:2]]
-    # What fits is a record like any other, and may answer the same question first.
+    # A valid record is like any other, and may answer the same question first.
     assert found == RECORDS[:2] or head.get("key") in ("b", "a")
     assert all(total.usd_micros >= 0 for total in index.totals("r").values()) and totals(index)[1] >= 5 + 7
     assert set(damaged_records(files)) <= {"answers/w.jsonl"}

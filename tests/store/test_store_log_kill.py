@@ -1,4 +1,4 @@
-"""A writer that is killed at any moment loses nothing that it acknowledged; a reader beside it reads whole records only."""
+"""A writer that is killed at any moment loses no acknowledged answer; a concurrent reader reads only whole records."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def acknowledged(output: bytes) -> int:
 
 
 def killed(store: str, name: str, after_s: float) -> int:
-    """How many answers a writer has acknowledged that is killed so long after its first one."""
+    """Kill a writer some time after its first answer, and return the number of its acknowledged answers."""
     process = start(store, name, 10**9)
     assert process.stdout is not None
     first = process.stdout.readline()

@@ -1,4 +1,4 @@
-"""The money records of a run: a later session fences the earlier ones, and no kill hides what may have been spent."""
+"""The money records of a run: a later session fences the earlier ones, and no kill hides an amount that may have been spent."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_a_record_whose_reply_was_lost_is_written_once(tmp_path: Path) -> None:
     [
         (None, 0, 0, 0, 0),
         (None, 30, 30, 0, 0),
-        # Ended: what it says, and what was logged.
+        # Ended: its reported amount, and the logged cost.
         (MoneyRecord(1, spent=of_all(30), ceiling=of_all(30)), 30, 30, 0, 0),
         (MoneyRecord(1, spent=of_all(30), charged={PURPOSE: 10}, uncertain=of_all(4), ceiling=of_all(34)), 20, 30, 4, 0),
-        # Killed: whatever is not in an answer under the ceiling may have been spent.
+        # Killed: amounts under the ceiling without an answer may have been spent.
         (MoneyRecord(1, False, spent=of_all(30), ceiling=of_all(100)), 50, 50, 50, 0),
         (MoneyRecord(1, False, spent=of_all(30), charged={PURPOSE: 10}, ceiling=of_all(100)), 60, 70, 30, 0),
         (MoneyRecord(1, False, ceiling=of_all(100)), 0, 0, 100, 0),
-        # The log has lost answers: they stay spent.
+        # Answers that the log has lost stay spent.
         (MoneyRecord(1, spent=of_all(30), ceiling=of_all(30)), 20, 30, 0, 10),
         (MoneyRecord(1, False, spent=of_all(30), charged={PURPOSE: 10}, ceiling=of_all(100)), 0, 30, 70, 20),
     ],
@@ -111,7 +111,7 @@ def test_the_money_of_a_run_that_nobody_works_at(
 
 
 def log_of(folder: Path, *answers: dict[str, Any]) -> LogIndex:
-    """A store's log with these answers, which has been read."""
+    """A store's log with these answers, already read."""
     stage, model = PURPOSE
     with contextlib.closing(LogWriter(LocalFiles(folder), 1)) as log:
         log.append([{**answer, "stage": stage, "model": model} for answer in answers])
@@ -123,7 +123,7 @@ def log_of(folder: Path, *answers: dict[str, Any]) -> LogIndex:
 @pytest.mark.parametrize("ended", [False, True])
 def test_an_open_call_costs_nothing_more_once_the_run_has_its_answer(tmp_path: Path, ended: bool) -> None:
     calls = dict.fromkeys("abc", (PURPOSE, 100))
-    # 7 are lost for ever, three calls are open, and 20 may be granted after a record that is not the last.
+    # 7 are lost forever, three calls are open, and 20 may be granted after a record that is not the last.
     record = MoneyRecord(1, ended, spent=of_all(30), uncertain=of_all(7), calls=calls, ceiling=of_all(337 + (0 if ended else 20)))
     index = log_of(tmp_path, answer("earlier", 30), answer("a", 40), answer("b", 40, run="another run"), answer("d", 1))
     money = Money.of(record, "r", index)
@@ -132,7 +132,7 @@ def test_an_open_call_costs_nothing_more_once_the_run_has_its_answer(tmp_path: P
     assert money.calls == {"b": (PURPOSE, 100), "c": (PURPOSE, 100)}
 
 
-def test_a_damaged_record_says_how_to_go_on(tmp_path: Path) -> None:
+def test_a_damaged_record_shows_how_to_continue(tmp_path: Path) -> None:
     records = MoneyRecords(LocalFiles(tmp_path), "run")
     records.take_over(1)
     records.append(MoneyRecord(1, False, ceiling=of_all(7)))

@@ -1,4 +1,4 @@
-"""Tables as plain files: any tool reads what the run has, and nobody ever sees half a table."""
+"""Tables as plain files: any tool reads the run's rows, and nobody ever sees half a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CELLS = [f"c{number:02d}" for number in range(20)]
 
 
 def ended_run(root: Path | str) -> RunStore:
-    """A run with twenty summaries and one failure, its tables published."""
+    """A run with twenty summaries and one failure, with its tables published."""
     run = Store(str(root)).create_run("run", {"kind": "mine"}, TABLES)
     commit(run, [*(done(cell, "Größe ") for cell in reversed(CELLS)), lost("late")])
     run.end()
@@ -43,7 +43,7 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 
 
 def test_any_tool_opens_the_tables_of_a_folder(tmp_path: Path) -> None:
-    # Seconds, which collecting should not take.
+    # Importing takes seconds, which collecting the tests should not take.
     import datasets
     import pyarrow.dataset as ds
 
@@ -82,7 +82,7 @@ def test_any_tool_opens_the_tables_of_a_bucket(s3_bucket: Bucket) -> None:
 
 
 def load_httpfs(database: duckdb.DuckDBPyConnection) -> None:
-    """Load DuckDB's S3 reader from the package that brings it."""
+    """Load DuckDB's S3 reader from its package."""
     files = list(Path(next(iter(duckdb_extension_httpfs.__path__))).rglob("httpfs.duckdb_extension*"))
     assert files
     database.execute(f"load '{files[0]}'")
@@ -169,5 +169,5 @@ def test_no_cell_of_a_csv_is_a_formula_and_all_is_read_back(tmp_path: Path) -> N
 
 
 def as_text(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as CSV has it: lists apart, everything is text."""
+    """A row as in CSV: except for lists, every value is text."""
     return {name: value if isinstance(value, list) else str(value) for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""Parts: plain Parquet that counts once a manifest names it; merging changes no table; every changed byte is seen."""
+"""Parts: plain Parquet that counts when a manifest names it; merging changes no table; every changed byte is found."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_of_two_that_end_a_run_at_once_one_wins(tmp_path: Path, monkeypatch: pyt
     real, after = files.LocalFiles.move, [True]
 
     def move(self: LocalFiles, name: str, to: str) -> None:
-        # A whole run goes by while the slow one is about to show its tables.
+        # A whole run finishes while the slow one is about to publish its tables.
         if after:
             after.clear()
             commit(run, [done("b")])
@@ -299,7 +299,7 @@ def test_of_two_that_end_a_run_at_once_one_wins(tmp_path: Path, monkeypatch: pyt
     assert len(files_of(run, "tables")) == len(NAMES) and list(run.flaws()) == []
 
 
-def test_a_table_that_is_not_in_its_place_is_told_and_put_there(tmp_path: Path) -> None:
+def test_a_table_that_is_not_in_its_place_is_reported_and_restored(tmp_path: Path) -> None:
     run, _ = watched_run(tmp_path)
     commit(run, [done("a")])
     run.end()

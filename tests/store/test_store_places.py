@@ -1,4 +1,4 @@
-"""The index of a log finds the answers of millions of other calls, and holds little for each."""
+"""The index of a log finds one among millions of answers, and needs few bytes for each."""
 
 from __future__ import annotations
 

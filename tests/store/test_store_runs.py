@@ -1,4 +1,4 @@
-"""Runs in a store: what several writers finish, in whatever order and batches, is read as one table."""
+"""Runs in a store: the work of several writers, in any order and batches, is read as one table."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
     missing = "0" * 64
     with pytest.raises(StoreError, match=f"has no haystack {missing}: .* is gone"):
         store.get_object("haystack", missing)
-    # A record of somebody else's may name anything: nothing outside the objects is opened.
+    # A record from somebody else may name anything: no file outside the objects is opened.
     with pytest.raises(StoreError):
         store.get_object("haystack", "../..")
     file = tmp_path / "objects" / "haystack" / digest
@@ -125,7 +125,7 @@ def test_unknown_runs_are_refused_and_the_known_named(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Guess:
-    """A row of somebody's own."""
+    """A row of a user's table."""
 
     number: int
     right: bool

@@ -1,4 +1,4 @@
-"""Runs in a bucket of a real S3 server: the same tables as in a folder, whoever commits at once and whatever answers are lost."""
+"""Runs in a bucket of a real S3 server have the same tables as in a folder, with concurrent commits and lost replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a bucket is found by `check`, and said in one line: what, where, how to mend."""
+"""`check` finds every problem of a bucket, and reports it in one line with the place, the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.s3
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[tuple[str, str, str]]:
-    """A moto server that looks at keys and rights as AWS does: URI of a bucket, and a user's key and secret without any right."""
-    # As many requests as are made here are let through unseen.
+    """A moto server that checks keys and rights like AWS: the URI of a bucket, and a user's key and secret without any right."""
+    # The first requests of the set-up are not checked.
     with serving("moto", INITIAL_NO_AUTH_ACTION_COUNT="3") as server:
         bucket, iam = server.bucket(), client(server.url, "iam")
         iam.create_user(UserName="nobody")
@@ -33,7 +33,7 @@ def guarded() -> Iterator[tuple[str, str, str]]:
 
 
 def told_by(uri: str) -> str:
-    """The one line that `check` says."""
+    """The line that `check` prints."""
     began = time.monotonic()
     with pytest.raises(StoreError) as problem:
         open_files(uri).check()
@@ -142,9 +142,9 @@ REFUSALS = [
         301,
         "PermanentRedirect",
         "",
-        "bucket 'BUCKET' lies in another region than boto3 asked; add region=REGION to the store's URI",
+        "bucket 'BUCKET' is in another region than boto3 asked; add region=REGION to the store's URI",
     ),
-    (400, "AuthorizationHeaderMalformed", "", "lies in another region than boto3 asked"),
+    (400, "AuthorizationHeaderMalformed", "", "is in another region than boto3 asked"),
     (400, "InvalidBucketName", "", "URL refuses GetObject (InvalidBucketName, HTTP 400)"),
     (
         501,
@@ -211,9 +211,7 @@ def test_a_region_that_the_service_tells_is_passed_on() -> None:
         "ResponseMetadata": {"HTTPStatusCode": 400},
     }
     problem = problem_of(boto.ClientError(answer, "PutObject"), Place("bucket"))
-    assert str(problem).endswith(
-        "bucket 'bucket' lies in another region than boto3 asked; add region=eu-west-1 to the store's URI"
-    )
+    assert str(problem).endswith("bucket 'bucket' is in another region than boto3 asked; add region=eu-west-1 to the store's URI")
 
 
 def test_a_service_that_is_away_is_no_mistake_of_the_person() -> None:

@@ -1,4 +1,4 @@
-"""What networks and busy services do is tried again, for a bounded time; then one clear line."""
+"""Faults of networks and busy services are retried for a limited time; then there is one clear line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_first_request_waits_as_long_as_any_once_another_was_answered(
         while not fault.struck:
             time.sleep(0.01)
         assert files.create("lucky", b"1") is True
-        # Six pauses take at least 3.15 s: longer than a place is waited for that has never answered.
+        # Six pauses take at least 3.15 s: longer than the wait for a service that has never answered.
         assert unlucky.result() is True
         assert fault.struck == 6
 
@@ -111,7 +111,7 @@ def test_a_service_that_comes_back_is_found_again(s3_bucket: Bucket) -> None:
             assert all(one.result(timeout=60) for one in pending)
 
 
-def test_a_killed_server_is_told_of(s3_server: object) -> None:
+def test_a_killed_server_is_reported(s3_server: object) -> None:
     with serving("moto") as server:
         files = S3Files(parse_place(server.uri(server.bucket())), patience_s=1.0)
         assert files.create("a", b"1")

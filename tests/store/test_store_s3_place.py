@@ -1,4 +1,4 @@
-"""What an `s3://` URI may say, and the one spelling that reopens the same place anywhere."""
+"""The parts of an `s3://` URI, and the one spelling that reopens the same place anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Of all who write one name exactly one wins, and knows it: on a folder, on S3, through a network that loses answers."""
+"""If several writers write one name, exactly one wins and knows it: in a folder, on S3, and through a network that loses
+replies."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def race(uri: str, rounds: int, first: int, together: Barrier, results: str) -> 
 
 
 def winners(uri: str, rounds: int, results: Path) -> dict[int, list[int]]:
-    """Who says, in each round, that it won."""
+    """The writers that report in each round that they won."""
     results.mkdir()
     spawn = multiprocessing.get_context("spawn")
     together = spawn.Barrier(PROCESSES)
@@ -116,10 +117,10 @@ def test_a_name_that_looks_free_after_all_is_tried_again(s3_bucket: Bucket) -> N
         assert [seen.method for seen in proxy.requests] == ["PUT", "GET", "PUT", "GET"]
 
 
-def test_a_name_that_is_taken_and_missing_for_ever_is_told_of(s3_bucket: Bucket) -> None:
+def test_a_name_that_is_taken_and_missing_is_reported(s3_bucket: Bucket) -> None:
     open_files(s3_bucket.uri()).create("a", b"1")
     with FaultProxy(s3_bucket.server.url) as proxy:
         proxy.add(Fault("refuse", method="GET", status=404, code="NoSuchKey"))
-        with pytest.raises(StoreError, match="store/a .* is taken and missing at once"):
+        with pytest.raises(StoreError, match="store/a .* is both taken and missing"):
             S3Files(parse_place(s3_bucket.uri(url=proxy.url)), patience_s=1.0).create("a", b"2")
         assert proxy.count() < 20

@@ -1,4 +1,4 @@
-"""Records go into tables and come out the same, whatever text and numbers they hold."""
+"""Records are written to tables and read back unchanged, with any text and numbers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Everything:
 EVERYTHING = Table("everything", Everything, ("name", "right"))
 TABLES = {table.name: table for table in (*summhay.TABLES, RAW)}
 FAILURES, SUMMARIES, RAW_ANSWERS = TABLES["failures"], TABLES["summaries"], TABLES["raw_answers"]
-# A haystack's row holds no documents: they are a table of their own.
+# A haystack's row has no documents: they are in another table.
 WHOLE = [EVERYTHING, *(TABLES[name] for name in sorted(set(TABLES) - {"haystacks"}))]
 
 
@@ -112,7 +112,7 @@ def test_every_record_has_a_table_and_every_field_a_column() -> None:
         for found in vars(records).values()
         if isinstance(found, type) and dataclasses.is_dataclass(found) and found.__module__ == records.__name__
     }
-    # Answers that `support` is given are judged, and not stored.
+    # The answers that `support` gets are judged, and not stored.
     nouns -= {records.CitedAnswer, records.CitedAnswers}
     assert {table.record for table in TABLES.values()} == {*nouns, RawAnswer}
     for name, table in TABLES.items():

@@ -53,7 +53,7 @@ def build_task(
     numbers: Sequence[int] | None = None,
     prompt: str = "",
 ) -> Task:
-    """A task over one subtopic; `gold` says which insights the first documents of the haystack contain."""
+    """A task on one subtopic. `gold`: the insights in the first documents of the haystack."""
     asked = Subtopic("h", "s1", 0, "", subtopic, query)
     documents = tuple(Document("h", f"d{place}", place, "", tuple(ids)) for place, ids in enumerate(gold, 1))
     known = tuple(Insight("h", "s1", name, place, "", name) for place, name in enumerate(insights))

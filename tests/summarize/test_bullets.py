@@ -61,5 +61,5 @@ def test_every_bullet_is_a_stripped_line_in_order(text: str) -> None:
         ("- The tram reopened in May.\n" * 60, False),
     ],
 )
-def test_a_refusal_in_words_is_told_from_a_summary(text: str, expected: bool) -> None:
+def test_a_refusal_in_words_is_distinguished_from_a_summary(text: str, expected: bool) -> None:
     assert refuses(text) is expected

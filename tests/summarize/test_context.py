@@ -1,4 +1,4 @@
-"""The context cut against a direct reading of tiktoken, and the rebuilding of what a model was shown."""
+"""The cut of the context, compared with a direct use of tiktoken, and the reconstruction of the text that a model saw."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = st.lists(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_siz
 
 
 def haystack_of(*texts: str, held: dict[int, int] | None = None) -> Haystack:
-    """Documents 1, 2, ... of `texts`; `held` says how many of subtopic s's insights a document holds."""
+    """Documents 1, 2, ... of `texts`; `held`: the number of subtopic s's insights in each document."""
     documents = tuple(
         Document("h", f"d{number}", number, text, tuple(f"i{place}" for place in range((held or {}).get(number, 0))))
         for number, text in enumerate(texts, 1)
@@ -48,7 +48,7 @@ def context_of(haystack: Haystack, ranked: list[int], plan: ContextPlan) -> tupl
 
 
 def reference(texts: list[str], budget: int) -> tuple[list[bytes], int]:
-    """The bytes of each document shown and the tokens used, as tiktoken alone gives them."""
+    """The bytes of each document in the context and the tokens used, from tiktoken alone."""
     encoding = tokens._encoding()
     taken: list[bytes] = []
     total = 0
@@ -70,7 +70,7 @@ def test_the_cut_against_tiktoken(texts: list[str], budget: int) -> None:
     assert context.n_tokens == used
     assert [document.number for document in documents] == list(context.numbers) == ranked[: len(taken)]
     for document, data in zip(documents, taken, strict=True):
-        # a character that the cut breaks is dropped: less than four bytes
+        # A character that the cut breaks is dropped: less than four bytes.
         assert data.startswith(document.text.encode()) and len(data) - len(document.text.encode()) <= 3
         assert texts[document.number - 1].startswith(document.text)
 
@@ -87,7 +87,7 @@ def test_the_text_is_rebuilt_from_the_record_alone(texts: list[str], budget: int
 
 
 def test_the_document_that_passes_the_budget_is_cut_and_the_last() -> None:
-    haystack = haystack_of("a b c d", "e f g h", "i")  # four tokens, four tokens, one
+    haystack = haystack_of("a b c d", "e f g h", "i")  # Four tokens, four tokens, one token.
     context, documents = context_of(haystack, [2, 1, 3], retrieved(6))
     assert (context.numbers, context.n_tokens, context.last_tokens) == ((2, 1), 6, 2)
     assert documents == (Shown(2, "e f g h"), Shown(1, "a b"))
@@ -107,7 +107,7 @@ def test_the_context_id_hashes_each_field_and_nothing_else() -> None:
     haystack = haystack_of("a b", "c")
     plan = ContextPlan("full", "given", 5, 1, whole=True)
     context = assemble(haystack, "s", [1, 2], plan)
-    # a whole haystack has no budget: null
+    # A whole haystack has no budget: null.
     assert context.context_id == hashlib.sha256(b'["h","s","full","given",null,1]').hexdigest()
     cut = ContextPlan("bm25", "given", 5, 1)
     ids = [

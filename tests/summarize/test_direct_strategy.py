@@ -1,4 +1,4 @@
-"""The one-prompt strategy, and strategies and models by name."""
+"""The one-prompt strategy, and names of strategies and models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RAW = RawAnswer("k", "m", "- a [1]", "stop", 1, 0, 1, 0, 1)
 
 
 class Mine:
-    """A strategy that a user keeps elsewhere."""
+    """A strategy in a user's own module."""
 
     name = "mine"
 

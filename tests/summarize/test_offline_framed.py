@@ -1,4 +1,4 @@
-"""The models that need no key and read a context under `### Context:`: names, numbers, orders, matches, summaries of sections."""
+"""The key-free models that read a context under `### Context:`: names, numbers, orders, matches, summaries of sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence index against the same figures worked out by hand and by dense algebra."""
+"""The sentence index, compared with figures by hand and by dense algebra."""
 
 from __future__ import annotations
 

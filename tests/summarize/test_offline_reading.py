@@ -1,4 +1,4 @@
-"""What the offline summarizers read out of a prompt: ours exactly, others as well as can be."""
+"""The offline summarizers read our prompts exactly, and other prompts as well as possible."""
 
 from __future__ import annotations
 

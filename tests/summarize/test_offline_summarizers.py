@@ -1,4 +1,4 @@
-"""`offline/support` and `offline/lead`: what they say and cite, and how well on the released haystacks."""
+"""`offline/support` and `offline/lead`: their statements and citations, and their scores on the released haystacks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cited(bullet: str) -> list[int]:
 
 
 def story() -> list[str]:
-    """Six documents: the first fact in 1, 3 and 5, the second in 2, 3 and 6, and a filler in each."""
+    """Six documents: the first fact is in 1, 3 and 5, the second in 2, 3 and 6, and a filler in each."""
     facts = [[0], [1], [0, 1], [], [0], [1]]
     return [" ".join([FILLERS[place], *(FACTS[fact] for fact in said)]) for place, said in enumerate(facts)]
 
@@ -139,7 +139,7 @@ def test_two_thousand_documents(model: str) -> None:
 
 
 def released(path: Path) -> Haystack:
-    """A released file, as far as these tests need it."""
+    """The parts of a released file that these tests need."""
     source: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     name = path.stem
     documents = tuple(
@@ -161,7 +161,7 @@ def words(text: str) -> set[str]:
 
 
 def scores(haystack: Haystack, summaries: dict[str, list[str]]) -> tuple[float, float]:
-    """(citation F1 of covered insights, joint) by IDF-weighted word recall in the best bullet: 0.65 is full, 0.45 partial."""
+    """(citation F1 of covered insights, joint), by IDF-weighted word recall in the best bullet: 0.65 is full, 0.45 partial."""
     frequency = Counter(word for document in haystack.documents for word in words(document.text))
     idf = {word: math.log(1 + len(haystack.documents) / count) for word, count in frequency.items()}
     f1s, joints = [], []

@@ -17,7 +17,8 @@ NAMES = ["bottom", "given", "middle", "random", "top"]
 
 
 def haystack_of(scores: list[int], haystack_id: str = "h") -> Haystack:
-    """One document a score: it holds that many of subtopic s1's insights, and one insight of another subtopic."""
+    """A haystack with one document per score. The score is the document's number of insights of subtopic s1; each document also
+    has one insight of another subtopic."""
     return Haystack(
         haystack_id=haystack_id,
         name="made",
@@ -80,7 +81,7 @@ def test_middle_keeps_the_relevant_together_between_two_ordered_parts(scores: li
 
 def test_the_coins_of_middle_fall_about_evenly() -> None:
     numbers = order("middle", haystack_of([0] * 2000 + [1]), "s1", 3)
-    # 2,000 coins have a standard deviation of sqrt(2000) / 2 = 22; four of them are 89
+    # 2,000 coins have a standard deviation of sqrt(2000) / 2 = 22; four of them are 89.
     assert abs(numbers.index(2001) - 1000) < 90
 
 
@@ -93,7 +94,7 @@ def test_a_draw_depends_on_seed_haystack_and_subtopic(name: str) -> None:
 
 
 def test_random_is_the_same_in_every_process() -> None:
-    # Drawn by another process, with other hashes of texts.
+    # Another process drew it, with other hashes of texts.
     assert order("random", haystack_of([0] * 10), "s1", 7) == [4, 2, 3, 9, 10, 5, 1, 6, 8, 7]
 
 

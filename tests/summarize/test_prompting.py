@@ -1,4 +1,4 @@
-"""Prompts: what they ask, that filling is one pass, and that every header line is a true one."""
+"""Prompts: their questions; filling is one pass, and every header line is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies of several calls: what each call is shown, and what becomes of an answer that is none."""
+"""Strategies of several calls: the texts of each call, and unusable answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIX = [f"Word number {place} stands here." for place in range(6)]
 
 
 def told(strategy: object, task: Task, answer: Callable[[str], str] | None = None) -> tuple[list[str], Outcome[RawAnswer]]:
-    """The prompts that a strategy asks, and what it comes to; the answers are A1, A2, ..."""
+    """The prompts of a strategy, and its result; the answers are A1, A2, ..."""
     prompts: list[str] = []
 
     async def ask(request: Request) -> Outcome[RawAnswer]:
@@ -53,7 +53,7 @@ def test_map_reduce_asks_about_each_document_and_once_about_the_answers(form: st
 
 def test_answers_beyond_the_budget_are_reduced_in_groups() -> None:
     task = replace(build_task(SIX[:4]), token_budget=12)
-    prompts, _ = told("map-reduce", task, lambda prompt: "five words and a stop.")  # six tokens: two fit the budget
+    prompts, _ = told("map-reduce", task, lambda prompt: "five words and a stop.")  # Six tokens: two answers fit the budget.
     reduced = [prompt.count("five words") for prompt in prompts[4:]]
     assert reduced == [2, 2, 2]
 
@@ -107,7 +107,7 @@ def test_truncate_all_keeps_the_head_and_truncate_one_the_head_of_each() -> None
     task = replace(build_task(SIX[:3]), token_budget=9)
     each = count_tokens(SIX[0])
     [whole], _ = told("truncate-all", task)
-    assert numbers(whole) == [1, 2] and SIX[0] in whole and SIX[1] not in whole  # 6 of the first, 3 of the second
+    assert numbers(whole) == [1, 2] and SIX[0] in whole and SIX[1] not in whole  # 6 tokens, then 3
     [parts], _ = told("truncate-one", task)
     assert numbers(parts) == [1, 2, 3] and SIX[0] not in parts
     [more], _ = told({"strategy": "truncate-one", "tokens": 3 * each}, task)

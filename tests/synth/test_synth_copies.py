@@ -25,7 +25,7 @@ def text(seed: int, sentences: int = 30) -> str:
 
 
 def changed(original: str, share: float) -> str:
-    """The text with this share of its sentences from elsewhere."""
+    """The text with a share of its sentences replaced by others."""
     sentences = original.split(". ")
     others = text(999).split(". ")
     number = round(share * len(sentences))

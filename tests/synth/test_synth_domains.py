@@ -31,7 +31,7 @@ def test_four_domains_are_shipped_and_each_has_every_prompt() -> None:
             assert text.endswith("\nInput:\n[[INPUT]]\n") and text.count("[[INPUT]]") == 1
 
 
-def test_the_paper_s_two_domains_are_written_as_the_paper_says() -> None:
+def test_the_papers_two_domains_are_written_as_in_the_paper() -> None:
     conversation, news = load_domain("conversation"), load_domain("news")
     assert (conversation.method, conversation.tries, len(conversation.participants)) == ("chapters", 10, 3)
     assert (news.method, news.rounds, news.participants) == ("whole", 5, ())

@@ -43,7 +43,7 @@ def document(number: int, **more: Any) -> str:
 
 
 def held(text: str) -> set[str]:
-    findings = presence().of(text)
+    findings = presence().find(text)
     return {insight for insight, finding in zip(EVERYTHING, findings, strict=True) if finding.found}
 
 

@@ -26,7 +26,7 @@ FILLER = "The path was wet, and nobody had brought a map. It was going to be a l
 
 
 def found(text: str, insights: tuple[str, ...] = INSIGHTS) -> set[str]:
-    return {insight for insight, verdict in zip(insights, Presence(insights).of(text), strict=True) if verdict.found}
+    return {insight for insight, verdict in zip(insights, Presence(insights).find(text), strict=True) if verdict.found}
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_an_insight_is_found_in_other_words(insight: str, told: str) -> None:
 
 def test_evidence_is_the_sentences_that_say_it() -> None:
     text = f"{FILLER} The tap is slow. So a water tank is hired for the farm. It holds 1,000 litres. {FILLER}"
-    verdict = Presence(INSIGHTS).of(text)[2]
+    verdict = Presence(INSIGHTS).find(text)[2]
     assert verdict.evidence == "The tap is slow. So a water tank is hired for the farm. It holds 1,000 litres."
-    assert Presence(INSIGHTS).of(f"{FILLER} {TANK} {FILLER}")[2] == Finding(True, True, 1.0, TANK)
+    assert Presence(INSIGHTS).find(f"{FILLER} {TANK} {FILLER}")[2] == Finding(True, True, 1.0, TANK)
 
 
 def test_facts_far_apart_do_not_add_up() -> None:
@@ -66,7 +66,7 @@ SIDES = (
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_sides_of_a_conflict_are_distinguished(side: int) -> None:
-    verdicts = Presence(SIDES).of(f"{FILLER} {SIDES[side]} {FILLER}")
+    verdicts = Presence(SIDES).find(f"{FILLER} {SIDES[side]} {FILLER}")
     assert verdicts[side].found and not verdicts[1 - side].found
     assert verdicts[1 - side].sure and verdicts[1 - side].score <= 0.1
 
@@ -87,7 +87,7 @@ def test_a_script_without_blanks() -> None:
 
 @given(st.lists(st.text(max_size=40), max_size=4), st.text(max_size=200))
 def test_any_texts_are_compared(insights: list[str], text: str) -> None:
-    verdicts = Presence(insights).of(text)
+    verdicts = Presence(insights).find(text)
     assert len(verdicts) == len(insights)
     assert all(0 <= verdict.score <= 1 and (verdict.evidence == "" or verdict.found) for verdict in verdicts)
     assert all(verdict.found == (verdict.score >= 0.5) for verdict in verdicts)
@@ -99,7 +99,7 @@ def verdicts_of(raw: dict[str, Any]) -> list[tuple[Finding, bool]]:
     presence = Presence([insight["insight"] for insight in insights])
     pairs = []
     for document in raw["documents"]:
-        verdicts = presence.of(document["document_text"])
+        verdicts = presence.find(document["document_text"])
         held = document["insights_included"]
         pairs += [(verdict, insight["insight_id"] in held) for verdict, insight in zip(verdicts, insights, strict=True)]
     return pairs
@@ -120,7 +120,7 @@ PUMPS = "The council of Wexmoor ordered 64 pumps and 31 valves from Karl Moser f
 def test_another_number_date_or_name_is_not_the_insight(exact: str, other: str) -> None:
     insights = (PUMPS, *INSIGHTS)
     assert PUMPS in found(f"{FILLER} {PUMPS}", insights)
-    verdict = Presence(insights).of(f"{FILLER} {PUMPS.replace(exact, other)}")[0]
+    verdict = Presence(insights).find(f"{FILLER} {PUMPS.replace(exact, other)}")[0]
     assert not (verdict.found and verdict.sure)
     assert not verdict.found or exact == "Karl Moser"
 
@@ -136,15 +136,15 @@ def test_another_number_date_or_name_is_not_the_insight(exact: str, other: str) 
     ],
 )
 def test_denied_questioned_or_reversed_insights_are_left_to_a_model(text: str) -> None:
-    verdict = Presence((PUMPS, *INSIGHTS)).of(f"{FILLER}\n{text}\n{FILLER}")[0]
+    verdict = Presence((PUMPS, *INSIGHTS)).find(f"{FILLER}\n{text}\n{FILLER}")[0]
     assert verdict.found and not verdict.sure
 
 
 def test_a_title_is_not_enough_for_a_name() -> None:
     brandt = "Engineer Ilse Brandt counted 37 leaking valves in the north hall."
     looked = Presence((brandt, *INSIGHTS))
-    assert looked.of("Engineer Brandt counted 37 leaking valves in the north hall.")[0].found
-    assert not looked.of("Engineer Moser counted 37 leaking valves in the north hall.")[0].sure
+    assert looked.find("Engineer Brandt counted 37 leaking valves in the north hall.")[0].found
+    assert not looked.find("Engineer Moser counted 37 leaking valves in the north hall.")[0].sure
 
 
 @pytest.mark.parametrize("name", ["conversation", "news"])

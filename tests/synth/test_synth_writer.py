@@ -1,4 +1,4 @@
-"""`offline/writer`, asked as the pipeline asks it: outlines, documents at every paraphrase level, edits, and what it refuses."""
+"""`offline/writer` with the prompts of the pipeline: outlines, documents at every paraphrase level, edits, and refusals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(domain: str, insights: tuple[str, ...], **fields: Any) -> str:
 
 
 def held(text: str, insights: tuple[str, ...]) -> list[str]:
-    return [one for one, finding in zip(insights, Presence(insights).of(text), strict=True) if finding.found]
+    return [one for one, finding in zip(insights, Presence(insights).find(text), strict=True) if finding.found]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_document_states_its_insights_in_other_words_and_no_others(domain: str
         assert held(text, insights) == list(inside) and 270 <= len(text.split()) <= 330
         spoken = {line.partition(": ")[0] for line in text.splitlines()}
         assert (spoken == set(PEOPLE)) == (domain == "conversation")
-        evidence = [finding.evidence for finding in Presence(inside).of(text)]
+        evidence = [finding.evidence for finding in Presence(inside).find(text)]
         said, verbatim = said + len(inside), verbatim + sum(one in text for one in inside)
         several += sum(len(sentences(words)) > 1 for words in evidence)
     assert (verbatim == said) == (level == 0) and (level in (1, 2) or several == (level == 3) * said), (verbatim, several, said)
@@ -87,7 +87,7 @@ def test_an_edit_changes_what_it_is_asked_to_and_nothing_else() -> None:
     for level in range(4):
         text = write("conversation", insights[:3], paraphrase=level)
         fields = {"document": text, "participants": PEOPLE, "paraphrase": level, "domain": "conversation"}
-        evidence = Presence(insights).of(text)[0].evidence
+        evidence = Presence(insights).find(text)[0].evidence
         for shown in (evidence, ""):
             remove = [{"id": 1, "text": insights[0], "evidence": shown}]
             edited = say("edit_document", remove=remove, add=listed(insights[3:]), **fields)

@@ -1,4 +1,4 @@
-"""The one reader of models' answers: what thinking is, which slips of JSON are mended, and that nothing is invented."""
+"""The reader of models' answers: what counts as thinking, which errors in JSON are repaired, and that nothing is invented."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_tag_that_the_answer_quotes_is_text(text: str) -> None:
 
 
 @given(st.text(), st.sampled_from(TAGS))
-def test_an_answer_survives_whatever_is_thought(thought: str, tags: tuple[str, str]) -> None:
+def test_an_answer_survives_any_thinking(thought: str, tags: tuple[str, str]) -> None:
     begin, end = tags
     assert remove_thinking(f"{begin}{thought.replace('<', '(')}\n{end}\n{ANSWER}") == ANSWER
 
@@ -200,7 +200,7 @@ def test_an_object_is_read_whole_or_not_at_all(value: dict[str, Any], cut: int, 
         read = json_value(text[: min(cut, len(text) - 1)], name)
     except UnusableAnswer:
         return
-    # Whole objects with this name may stand within one that is cut off.
+    # Whole objects with this name may be within one that is cut off.
     assert name in read and json.dumps(read)[1:-1] in json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""What a statement says otherwise than its evidence, and what is the same in other words."""
+"""Contradictions between a statement and its evidence, and the same facts in other words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""German, French and Spanish beside English: words, sentences, rankings, ROUGE and extracts."""
+"""German, French and Spanish in addition to English: words, sentences, rankings, ROUGE and extracts."""
 
 from __future__ import annotations
 

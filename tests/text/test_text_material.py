@@ -1,4 +1,4 @@
-"""Others' texts in prompts: what could be taken for a prompt's structure is changed, and nothing else is."""
+"""Others' texts in prompts: parts that could be taken for a prompt's structure are changed, and nothing else."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_what_is_no_prose_is_left_out_with_its_reason(line: str, reason: str) ->
             "Speaker 1: Okay so let us begin\nSpeaker 2: It failed at 3 pm.",
             ["Speaker 1: Okay so let us begin", "Speaker 2: It failed at 3 pm."],
         ),
-        # A fence that nothing closes, a drawn line and an indentation hide no prose.
+        # An unclosed fence, a drawn line and an indentation hide no prose.
         (f"# T\n\n```\n{STOPPED}", [STOPPED]),
         (f"{STOPPED}\n-----\n\n{STOPPED}", [STOPPED, STOPPED]),
         (f"    {STOPPED}\n", [STOPPED]),
@@ -97,7 +97,7 @@ def test_what_is_no_prose_is_left_out_with_its_reason(line: str, reason: str) ->
         ("## The deploy of 3 May failed because of a full disk.", ["The deploy of 3 May failed because of a full disk."]),
         (f"> {STOPPED}", [STOPPED]),
         (f"<details><summary>More</summary>\n\n{STOPPED}\n\n</details>", [STOPPED]),
-        # PDF files: divided words, words with a hyphen, letters apart, bullets, ligatures.
+        # PDF files: divided words, words with a hyphen, spaced letters, bullets, ligatures.
         (
             "About half of all pay-\nments failed after a well-\nknown bug. It is well known\nto us all that the disk was full.",
             ["About half of all payments failed after a well-known bug.", "It is well known to us all that the disk was full."],
@@ -106,7 +106,7 @@ def test_what_is_no_prose_is_left_out_with_its_reason(line: str, reason: str) ->
             "• The work\ufb02ow of the pump\nwas stopped.\n• We replaced it.",
             ["The workflow of the pump was stopped.", "We replaced it."],
         ),
-        # Other scripts have their own sentences.
+        # Other scripts have their own sentence ends.
         (
             "# 会议\n\n支付服务中断了两个小时。原因是磁盘已满！\n\n- 我们更换了磁盘",
             ["支付服务中断了两个小时。", "原因是磁盘已满！", "我们更换了磁盘"],

@@ -1,4 +1,4 @@
-"""The sentences of the Punkt splitter are NLTK's, also where its annotation of tokens is not needed."""
+"""The sentences of the Punkt splitter are NLTK's, also if the annotation of tokens is skipped."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_first_tokens_against_the_bytes_of_the_first_tokens(text: str, n: int) -
     cut = tokens.first_tokens(text, n)
     data = tokens._encoding().decode_bytes(reference(text)[: max(n, 0)])
     assert text.startswith(cut) and data.startswith(cut.encode())
-    # what is dropped is less than the character that stands next
+    # The dropped part is shorter than the next character.
     dropped = len(data) - len(cut.encode())
     assert dropped == 0 or dropped < len(text[len(cut)].encode())
 
@@ -83,7 +83,7 @@ def test_lone_surrogates_are_counted_and_whole_text_is_left_as_it_is() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("blank", ["\u3000"])
 def test_a_million_blanks_before_a_word(blank: str) -> None:
-    # tiktoken itself panics here. The last blank joins the word; the others are one piece of their own.
+    # tiktoken itself panics here. The last blank joins the word; the others are one piece.
     run, tail = blank * 1_000_000, blank + "word one"
     assert len(tokens.encode_tokens("one" + run + tail)) == 1 + len(reference(run)) + len(reference(tail))
 
@@ -102,7 +102,7 @@ def test_a_run_without_a_place_to_cut_it_is_counted_in_short_pieces(monkeypatch:
 
 
 class Recorder:
-    """In the encoding's place: keeps what it is given."""
+    """A stand-in for the encoding that records its input."""
 
     def __init__(self, given: list[str]) -> None:
         self._given = given
@@ -140,7 +140,7 @@ def test_counting_a_long_prompt_again_costs_little() -> None:
         started = time.perf_counter()
         tokens.count_tokens(again)
         times.append(time.perf_counter() - started)
-    assert min(times) < 0.01  # 1 ms on a quiet machine; encoding it takes 30
+    assert min(times) < 0.01  # 1 ms on an idle machine; encoding it takes 30.
 
 
 def test_loading_needs_no_network_and_no_litellm_and_leaves_the_environment() -> None:
@@ -161,7 +161,7 @@ def test_loading_needs_no_network_and_no_litellm_and_leaves_the_environment() ->
         subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
 
 
-def test_a_missing_vocabulary_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_vocabulary_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="install litellm"):
         tokens._encoding.__wrapped__()

@@ -1,4 +1,4 @@
-"""NLTK's rules without NLTK, and NLTK itself where several threads need it at once."""
+"""NLTK's rules without NLTK, and NLTK itself if several threads need it at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ text = "The cats sat. Dogs ran off."
 corpus = Corpus("animals", ("a", "b", "c"), ("a running cat", "dogs", "birds"), (Query("q", "cats run"),))
 work = {
     "rouge": lambda: rouge("The cats sat.", ["A cat sat."])["rouge1"],
-    "stems": lambda: [one.number for one in rankings(Bm25(tokenization="stems"), corpus)[0] if one.score],
+    "stems": lambda: [one.number for one in rankings(Bm25("stems"), corpus)[0] if one.score],
     "rouge-1": lambda: extract(text, "cat", "rouge-1", [5])[5].text,
     "lead": lambda: extract(text, "cat", "lead", [5])[5].text,
 }

@@ -1,8 +1,8 @@
 """Sample the questions whose coverage is measured from a benchmark's items.
 
-Any benchmark works unchanged: the first request of an item is built but not sent, and its prompt is split into context and query.
-The split follows ETHIC's frame, or headers such as `Article 3:` with a mark after the last article; else the last paragraph is
-the query.
+Any benchmark works unchanged: the first request of an item is built but not sent, and its prompt is split into context and
+query. The split follows ETHIC's frame, or document headers such as `Article 3:` with an end mark after the last document. In
+any other prompt, the last paragraph is the query.
 """
 
 import json
@@ -21,32 +21,32 @@ _HEADER = re.compile(r"^(?:Article|Conversation|Document) \d{1,9}:$", re.MULTILI
 _MARK = re.compile(r"^=== End of [\w ]+ ===$", re.MULTILINE)
 _GROUP = ("task", "domain")
 _TRIES = 3
-"""Try at most this many times the sample size, because some items yield no question."""
+"""Items to try, as a multiple of the sample size: some items yield no question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A context, the query about it, and the contents of a right answer, if the benchmark gives them."""
+    """A context, a query about it, and the contents of a correct answer if the benchmark has them."""
 
     item: str
     group: str
     document: str
-    """The source document: intervals are clustered by it, since its items are similar."""
+    """The source document. It is the cluster of the intervals, because questions about one document are similar."""
     context: str = field(repr=False)
     query: str = field(repr=False)
     references: tuple[str, ...] = field(default=(), repr=False)
 
 
 def sample_questions(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]:
-    """At most `a_group` questions of each group of items (task and domain), drawn with the seed. Items that several models answer
-    count once. Raises SpecError if no item asks about a text."""
+    """Draw at most `a_group` questions from each group of items (task and domain). An item that several models answer counts
+    once. Raises SpecError if no item asks about a text."""
     groups: dict[str, list[Item]] = {}
     first = next((item.queue for item in workload.items()), "")
     queues = {item.queue for item in workload.items()}
     tasks: dict[str, str] = {}
     for item in workload.items():
         group = "/".join(str(item.data[name]) for name in _GROUP if isinstance(item.data.get(name), str))
-        # Another model may have other tasks; one model per task is enough.
+        # Models may have different tasks, so each group takes the items of one model.
         if item.queue == first or len(queues) > 1 and tasks.setdefault(group, item.queue) == item.queue != first:
             groups.setdefault(group, []).append(item)
     questions: list[Question] = []
@@ -67,7 +67,7 @@ def sample_questions(workload: Benchmark[Any], a_group: int, seed: int) -> list[
 
 
 def split(prompt: str) -> tuple[str, str] | None:
-    """(context, query) of a prompt; None if it has fewer than two paragraphs, or the context would be empty."""
+    """Split a prompt into (context, query). None if it has fewer than two paragraphs, or if the context would be empty."""
     if framed := _FRAMED.match(prompt):
         return framed[2].strip(), f"{framed[1].strip()}\n{framed[3]}".strip()
     headers = list(_HEADER.finditer(prompt))
@@ -75,7 +75,7 @@ def split(prompt: str) -> tuple[str, str] | None:
     if not paragraphs:
         return None
     begin = headers[0].start() if headers else 0
-    # The query follows the last document: from the end mark on, else in the last paragraph.
+    # The query begins at the end mark after the last document. Without a mark, it is the last paragraph.
     mark = _MARK.search(prompt, begin)
     end = mark.start() if mark else paragraphs[-1]
     if end <= begin:
@@ -84,7 +84,7 @@ def split(prompt: str) -> tuple[str, str] | None:
 
 
 def to_json_lines(questions: Iterable[Question]) -> bytes:
-    """The questions as JSON lines (ASCII)."""
+    """Return the questions as JSON lines (ASCII)."""
     return "".join(json.dumps(asdict(question), ensure_ascii=True) + "\n" for question in questions).encode("ascii")
 
 

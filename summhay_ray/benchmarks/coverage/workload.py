@@ -1,4 +1,4 @@
-"""Information coverage as a run: an item is one question for one evaluator, who judges its chunks."""
+"""Information coverage as a run: an item is one question for one evaluator, which judges the chunks of the question's context."""
 
 import functools
 import itertools
@@ -23,12 +23,12 @@ from summhay_ray.metrics import kappa
 from summhay_ray.text import chunks, count_tokens
 
 SAMPLED = "questions.jsonl"
-"""The input that holds the questions: they identify a run, whichever spec they were drawn from."""
+"""The input file with the sampled questions. They identify a run, whatever spec they were drawn from."""
 ALL = "all"
 OFFLINE = (evaluating.LexicalCoverage.name, evaluating.EmbeddedCoverage.name)
 JUDGED, REFERENCES, QUERY, CONSTRUCTION = "judged", "references", "the query's words", "by construction"
 """The basis of a verdict: a model's judgment, the references, or the query alone. "by construction": the reference is the
-whole context, so nothing is measured."""
+whole context, so there is nothing to measure."""
 PUBLISHED = {
     "ZeroSCROLLS": 56.1,
     "L-Eval": 35.4,
@@ -38,7 +38,7 @@ PUBLISHED = {
     "LooGLE": 9.6,
     "ETHIC": 91.0,
 }
-"""The paper's coverage in % (Table 1): GPT-4o, 50 questions per task and domain, chunks of at most 512."""
+"""The paper's coverage in % (Table 1): GPT-4o, 50 questions per task and domain, chunks of at most 512 tokens."""
 
 
 class EvaluatorSpec(benchmark.ModelSpec):
@@ -50,7 +50,7 @@ class EvaluatorSpec(benchmark.ModelSpec):
 
 
 class CoverageSpec(benchmark.Spec):
-    """Which benchmark's questions to measure, how many, and with which evaluators."""
+    """A coverage run: the benchmark whose questions are measured, the sample, and the evaluators."""
 
     kind: str = Field(default="coverage", description="the benchmark")
     of: benchmark.Text = Field(description="path of the spec whose questions are measured")
@@ -74,15 +74,17 @@ class ChunkVerdict:
     """The verdict of one evaluator on one chunk."""
 
     item_id: Annotated[str, "the item: evaluator@question"]
-    evaluator: Annotated[str, "as the spec names it"]
-    basis: Annotated[str, "judged, references, the query's words; by construction: a correct answer contains the whole context"]
+    evaluator: Annotated[str, "the evaluator's name in the spec"]
+    basis: Annotated[
+        str, "judged, references, or the query's words; by construction: a correct answer contains the whole context"
+    ]
     group: Annotated[str, "task and domain of the question, if it has them"]
     question: Annotated[str, "id of the benchmark's item"]
     document: Annotated[str, "source document of the question"]
     chunk: Annotated[int, "number of the chunk, from 1"]
     n_chunks: Annotated[int, "chunks of the context"]
     tokens: Annotated[int, "cl100k tokens of the chunk"]
-    needed: Annotated[bool, "whether an answer has to take the chunk into account"]
+    needed: Annotated[bool, "whether a correct answer needs the chunk"]
     key: Annotated[str, "the raw answer"]
 
 
@@ -90,7 +92,7 @@ VERDICTS = benchmark.Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk")
 
 
 class Coverage(benchmark.Benchmark[CoverageSpec]):
-    """The coverage of one benchmark's questions."""
+    """Measures the coverage of one benchmark's questions."""
 
     kind = "coverage"
     stages = (benchmark.Stage("chunk", output_tokens=150, example="# Final Score\n1"),)
@@ -110,14 +112,14 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         return questions.read(self.inputs.read(SAMPLED))
 
     def identity(self) -> Any:
-        """See `Workload`. The questions, prompts and evaluators, but not the spec that the questions came from."""
+        """See `Workload`. Includes the questions, prompts and evaluators, but not the spec that the questions came from."""
         _ = self._questions
         identity = super().identity()
         spec = {name: value for name, value in identity["spec"].items() if name not in ("of", "overrides", "sample")}
         return {**identity, "spec": spec, "prompt": evaluating.VERSION}
 
     def items(self) -> Iterator[benchmark.Item]:
-        """One item per question, evaluator by evaluator."""
+        """Yield one item per question, evaluator by evaluator."""
         for model in self.spec.evaluators:
             for place, question in enumerate(self._questions):
                 basis = JUDGED
@@ -128,7 +130,8 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
                 yield benchmark.Item(f"{model.label}@{question.item}", model=model, data=data)
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """One verdict per chunk. A chunk without one is a failure: the mean leaves it out, and `n` leaves out its question."""
+        """Return one verdict per chunk. A chunk without a verdict is a failure: the mean leaves out the chunk, and `n` its
+        question."""
         question = self._questions[item.data["place"]]
         texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
         judge = self._one_by_one if item.data["basis"] == JUDGED else self._whole
@@ -141,7 +144,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         }
 
     async def _one_by_one(self, question: Question, texts: Sequence[str], ask: benchmark.Ask) -> list[tuple[int, bool, str]]:
-        """(chunk number, verdict, key of the raw answer) of each chunk, judged in separate calls."""
+        """Judge each chunk in a call of its own. Returns (chunk number, verdict, key of the raw answer) per chunk."""
         judged = []
         for number in self._kept(question, len(texts)):
             try:
@@ -156,7 +159,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         return judged
 
     async def _whole(self, question: Question, texts: Sequence[str], ask: benchmark.Ask) -> list[tuple[int, bool, str]]:
-        """Like `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
+        """Judge all chunks in one call to an offline evaluator. Returns what `_one_by_one` returns."""
         reply = await ask("chunk", evaluating.whole_question(texts, question.query, question.references))
         if ask.planning:
             return []
@@ -170,7 +173,8 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         return sorted(random.Random(f"{self.spec.seed}/{question.item}").sample(numbers, self.spec.most_chunks))
 
     def score(self, tables: benchmark.Tables) -> benchmark.Tables:
-        """Tables coverage (by evaluator and group, and over all), agreement (of pairs of evaluators), places (by tenth)."""
+        """Return the tables coverage (per evaluator and group, and overall), agreement (per pair of evaluators) and places
+        (per tenth)."""
         verdicts, items = tables[VERDICTS.name], tables["items"].rename({"model": "evaluator"})
         wanted_chunks = pl.min_horizontal(pl.col("n_chunks").first(), self.spec.most_chunks)
         means = verdicts.group_by("evaluator", "group", "question", "document", "basis").agg(
@@ -216,7 +220,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         return benchmark.ByQuery(frame, {"coverage": "%"}, "document", expected)
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
-        """Coverage next to the paper's Table 1, agreement of evaluators, and the needed parts of contexts."""
+        """Return the sections: coverage next to the paper's Table 1, agreement of evaluators, and positions of needed chunks."""
         coverage = scores["coverage"]
         published = pl.DataFrame(
             [
@@ -226,8 +230,8 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         )
         text = (
             "coverage: the mean share of a context's chunks that a question needs. n: questions with a verdict on every chunk; "
-            "those that lack some count in the mean by what they have. The paper's figures are GPT-4o's, on other data. basis: "
-            "what the verdicts rest on. By construction: the right answer covers the whole context, so that an offline "
+            "a question that lacks some counts in the mean by its other chunks. The paper's figures are GPT-4o's, on other data. "
+            "basis: what the verdicts rest on. By construction: the right answer covers the whole context, so an offline "
             "evaluator measures nothing; such figures are left out of all."
         )
         sections = [
@@ -254,7 +258,7 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         return sections
 
     def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
-        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
+        """Return `of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
         rows = [
             {
                 **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
@@ -268,8 +272,8 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
 
 
 def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The scores with lost verdicts reported: `n` counts only complete questions, and the floor counts lost verdicts as 0."""
-    # Sorted, since the last digit of a floating-point sum depends on the order.
+    """Correct the scores for lost verdicts: `n` counts only complete questions, and the floor counts lost verdicts as 0."""
+    # Sorted, because the last digit of a floating-point sum depends on the order.
     lacking = means.group_by(*by).agg(pl.col("lacks").sum(), pl.col("least").sort().sum())
     counted = scored.join(lacking, on=list(by), how="left")
     floor = pl.coalesce(pl.col("least") / pl.col("n_expected"), "coverage_floor").alias("coverage_floor")
@@ -296,9 +300,10 @@ def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
 
 
 def coverage_fields(spec: Path, fields: Mapping[str, Any], given: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The fields of the coverage spec that measures a benchmark. `fields`: those of `spec`, which may itself be of kind coverage.
+    """Return the fields of the coverage spec that measures a benchmark. `fields`: those of `spec`, which may itself be of kind
+    coverage.
 
-    `given`: replacements for the spec's fields; None keeps the spec's. `overrides`: changes of the benchmark's spec.
+    `given`: replacements for fields of the coverage spec; None keeps a field. `overrides`: changes of the benchmark's spec.
     """
     changed = {name: value for name, value in given.items() if value is not None}
     if fields.get("kind") == Coverage.kind:

@@ -1,8 +1,9 @@
 """Build ETHIC's tasks from your documents (paper, sections 3.2 and 3.3): a run whose items are documents and collections.
 
-A model labels the text chunk by chunk with the prompt of the task, and the labels are merged without duplicates; `labels:
-speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet is exported with
-the records for people to check. The same spec and seed give the same records."""
+A model labels the text chunk by chunk with the prompt of the task, and the labels are merged without duplicates. With `labels:
+speakers`, the labels are the speakers of a transcript instead. An offline labeler follows simple rules, so the records are
+exported with a sheet on which people can check the labels. The same spec and seed give the same records.
+"""
 
 import functools
 import itertools
@@ -37,7 +38,7 @@ _QUESTION = re.compile(
 
 @dataclass
 class _Made:
-    """The records and labels of one source, as they are built."""
+    """The records and labels of one source, while they are built."""
 
     domain: str
     name: str
@@ -48,7 +49,8 @@ class _Made:
     labels: list[ChunkLabels] = field(default_factory=list)
 
     def add(self, task: str, instruction: str, answer: Sequence[str], context: str = "", **more: Any) -> None:
-        """Add a record if its task is wanted. `context`: replaces the source's context. `more`: additional fields of meta."""
+        """Add a record if the spec asks for its task. `context`: replaces the source's context. `more`: additional fields of
+        meta."""
         if task in self.tasks:
             shown = context or self.context
             meta = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
@@ -56,13 +58,13 @@ class _Made:
             self.records.append(EthicRecord(*head, prompts.frame_prompt(shown, instruction), tuple(answer), meta))
 
     def add_recalling(self, what: str, parts: Sequence[str], labels: Sequence[Sequence[str]], by: Mapping[str, Any]) -> None:
-        """Add the labels of all chunks, and the record that asks for them."""
+        """Add the labels of all chunks, and a Recalling record that asks for them."""
         self.label(parts, labels)
         every = tuple(dict.fromkeys(itertools.chain(*labels)))
         self.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **by)
 
     def label(self, parts: Sequence[str], labels: Sequence[Sequence[str]], first: int = 0) -> None:
-        """Add the labels of chunks. `first`: number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
+        """Add labels of chunks. `first`: the number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
         task = LOOKUP if first else "Recalling"
         self.labels += [
             ChunkLabels(self.domain, self.name, task, number, part, tuple(chunk_labels))
@@ -93,7 +95,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
 
     @functools.cached_property
     def _texts(self) -> Sequence[tuple[TextSource, sources.Text]]:
-        """The documents of each source that are long enough; `most_documents` of them, drawn by the seed, if there are more."""
+        """Read the documents of each source that are long enough. If there are more than `most_documents`, the seed draws
+        that many."""
         drawn: list[tuple[TextSource, sources.Text]] = []
         for source in self.spec.texts:
             texts = sources.read_texts(source.path, self.inputs)
@@ -125,7 +128,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return random.Random(json.dumps([self.spec.seed, *names]))
 
     def items(self) -> Iterator[benchmark.Item]:
-        """One item per document, collection or decision. Raises SpecError for two of one domain with the same name."""
+        """Yield one item per document, collection or decision. Raises SpecError if two of a domain have the same name."""
         sources: Mapping[str, Sequence[tuple[Any, Any]]] = {
             "text": self._texts,
             "collection": self._collections,
@@ -202,7 +205,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         )
         others = [other for _, other in self._collections if other is not collection]
         if others:
-            # The collection that shares the most documents; one drawn by the seed if none shares any.
+            # Use the collection that shares the most documents. If none shares any, the seed draws one.
             common = [len(collection.common(other, documents)) for other in others]
             drawn = None if max(common) else self._random("background", collection.name).choice(others)
             other = drawn or others[common.index(max(common))]
@@ -212,8 +215,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return made
 
     async def _build_cited(self, source: CitedSource, decision: sources.Cited, ask: benchmark.Ask) -> _Made:
-        """Recalling and Summarizing use the segments unchanged. For Attributing all citations become the same mark; the gold
-        labels are the segments in which a mark replaced a citation of the decision."""
+        """Build the records of a decision. Recalling and Summarizing use the segments unchanged. For Attributing, all
+        citations become the same mark; the gold labels are the segments in which a citation of the decision was replaced."""
         borders = [chunks(join_citations(text), self.spec.chunk_tokens) for text in decision.citing]
         cuts = zip(decision.citing, borders, strict=True)
         parts = [prompts.material(text[begin:end]) for text, cut in cuts for begin, end in cut]
@@ -250,7 +253,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return await ask(stage, question, model=model, prompt_hash=prompts.prompt_hash())
 
     async def _add_question(self, made: _Made, parts: Sequence[str], ask: benchmark.Ask) -> None:
-        """Add a Lookup record. A model writes a question about one part, which the seed draws; the record asks that question
+        """Add a Lookup record. A model writes a question about one part, which the seed draws. The record asks this question
         about the whole document."""
         assert self.spec.questioner is not None
         number = self._random("question", made.name).randrange(len(parts)) + 1
@@ -265,7 +268,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         made.add(LOOKUP, prompts.lookup(question), answer, section=number, **made_by)
 
     async def _forms(self, parts: Sequence[str], target: str, ask: benchmark.Ask) -> set[str]:
-        """The forms in which a decision is cited: those that the labeler lists and that occur in the text."""
+        """Ask the labeler in which forms the text cites a decision. Returns those that occur in the text."""
         forms: set[str] = set()
         instruction = f"{prompts.CITATIONS_OF_TARGET}{prompts.TARGET}{target}{prompts.CUE}"
         for part in parts:
@@ -279,7 +282,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return forms
 
     async def _labels(self, parts: Sequence[str], what: str, ask: benchmark.Ask) -> list[tuple[str, ...]]:
-        """The labels of each chunk; empty if the labeler says None."""
+        """Return the labels of each chunk. They are empty if the labeler answers None."""
         labels = []
         for part in parts:
             reply = await self._ask("label", self.spec.labeler, part, prompts.RECALLING[what] + prompts.CUE, ask)
@@ -290,7 +293,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return labels
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
-        """The empty `_Made` of a source. `cut`: chunk borders in characters (one list per citing text), or document numbers."""
+        """Return a source's `_Made` without records. `cut`: chunk borders in characters (one list per citing text), or
+        document numbers."""
         meta = {
             "source_sha256": source.sha256,
             **cut,
@@ -301,7 +305,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return _Made(domain, source.name, context, meta, self.spec.tasks)
 
     def _model_fields(self, role: str, model: benchmark.ModelSpec) -> dict[str, Any]:
-        """The meta fields of a model in this role: name, sampling, and revision of a local model."""
+        """Return the meta fields of a model in a role: name, sampling, and the revision of a local model."""
         revision = self.models.revision(model.model).get("extra_body", {})
         return {
             role: model.model,
@@ -310,7 +314,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         }
 
     def score(self, tables: benchmark.Tables) -> benchmark.Tables:
-        """Table `made`: number, mean tokens and mean labels of the records, by task and domain."""
+        """Return the table `made`: number of records, mean tokens and mean labels, by task and domain."""
         made = tables[MADE.name].with_columns(
             pl.col("meta").map_elements(lambda meta: json.loads(meta)["tokens"], return_dtype=pl.Int64).alias("tokens"),
             pl.col("answer").list.len().alias("labels"),
@@ -325,19 +329,21 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return [benchmark.Section("Records", text=text, table=scores["made"])]
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
+        """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet on which people check
+        labels."""
         rows, labels = run.table(MADE.name), run.table(LABELS.name)
         return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": label_sheet(labels, self.spec.seed)})
 
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Per chunk, the normalized words in its speakers' names. Turns are found in the whole text: a chunk may begin within one."""
-    found = [(place, lenient_metrics.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
+    """Return, for each chunk, the normalized words of its speakers' names. Turns are found in the whole text, since a chunk
+    may begin in the middle of one."""
+    found = [(place, lenient_metrics.normalize(word)) for place, name in placed_turns(text) for word in name_words(name)]
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
 
 def label_sheet(labels: pl.DataFrame, seed: int) -> bytes:
-    """A CSV sheet of chunks and their labels, at most 100 rows per domain, with a column for a person's labels."""
+    """Return a CSV sheet of chunks and their labels, at most 100 rows per domain, with a column for a person's labels."""
     asked = []
     for (domain,), labeled in sorted(labels.group_by("domain")):
         rows = labeled.filter(pl.col("task") == "Recalling").sort("document", "chunk").to_dicts()
@@ -348,8 +354,8 @@ def label_sheet(labels: pl.DataFrame, seed: int) -> bytes:
 
 
 def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
-    """Domain -> mean F1 of the labels against a person's, and `n`, over the completed rows (Table B). Raises UserError for
-    another file."""
+    """Map each domain to the mean F1 of the labels against a person's, and `n`, over the completed rows (Table B). Raises
+    UserError if the file is not such a sheet."""
     by_domain: dict[str, list[float]] = {}
     for _, row in read_sheet(path, _SHEET):
         if person := row[_SHEET[-1]]:

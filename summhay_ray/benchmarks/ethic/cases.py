@@ -1,4 +1,4 @@
-"""Evaluate one of the scripts' metrics on one input as JSON, to check reference cases."""
+"""Evaluate one metric of the authors' scripts on one JSON input, to check reference cases."""
 
 import math
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ METRICS = (
 
 
 def evaluate(metric: str, input: Mapping[str, Any], compat: Literal["release"] = "release") -> Mapping[str, Any]:
-    """The result of one of `METRICS` on an input, by the authors' scripts, as JSON: NaN and infinities are strings; `{"error":
-    NAME}` if the metric raises. Raises KeyError for any other metric or `compat`."""
+    """Compute one of `METRICS` on an input as the authors' scripts do. The result is JSON: NaN and infinities are strings; if
+    the metric raises, it is `{"error": NAME}`. Raises KeyError for any other metric or `compat`."""
     if metric not in METRICS or compat != "release":
         raise KeyError(metric, compat)
     try:
@@ -45,9 +45,9 @@ def _result(metric: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
             names = ("domain", "id", "input_sections", "prediction", "templates")
             return {"requests": [asdict(request) for request in release_metrics.requests(*(given[name] for name in names))]}
         case "summarizing_score":
-            return release_metrics.judged(given["judge_outputs"])
+            return release_metrics.judge_figures(given["judge_outputs"])
         case _:
-            final, domains = release_metrics.aggregated(given["task"], given["scores_per_domain"])
+            final, domains = release_metrics.aggregate(given["task"], given["scores_per_domain"])
             return {"final_score": final, "domain_score": domains}
 
 

@@ -1,4 +1,4 @@
-"""Marks in place of citations, for Attributing in law: which of a text's citations refer to one decision."""
+"""Replace citations by marks, for Attributing in law, and find those that refer to one decision."""
 
 import re
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ _OFFICE_WORDS = """
     trust estate service services authority council committee republic crown king queen court agency bureau society club party
 """
 _OFFICES = frozenset(_OFFICE_WORDS.split())
-"""Words in parties' names that identify no one."""
+"""Words in parties' names that do not identify a party."""
 _LEAST_NAME = 4
 _FULL_FORM = re.compile(r"\sv\.?\s|\(\d{4}\)\Z")
-"""Matches full citations only, not short forms: a party alone, `supra`, or a page after `at`."""
+"""Matches full citations, but not short forms: a party alone, `supra`, or a page after `at`."""
 
 
 def join_citations(text: str) -> str:
-    """The text with `_` for white space in citations, of the same length, so that no chunk ends inside `Roe v. Wade`."""
+    """Replace white space in citations by `_`, so that no chunk ends inside `Roe v. Wade`. The text keeps its length."""
     parts, end = [], 0
     for begin, stop in citations(text):
         parts += [text[end:begin], re.sub(r"\s", "_", text[begin:stop])]
@@ -29,15 +29,14 @@ def join_citations(text: str) -> str:
 
 
 def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str:
-    """The text with each citation replaced: citations of the decision by `TARGET_MARK`, all others by `MARK`. `forms`: other
-    strings that cite it, in addition to its title and citation.
+    """Replace each citation: citations of the decision by `TARGET_MARK`, all others by `MARK`. `forms`: strings that cite the
+    decision, in addition to its title and citation.
 
     Short forms count: `Brandt, supra`, `212 N.W. at 408`, `Id.` after a citation of the decision, and a party's name in a text
     that also cites the decision in full.
     """
     full = _any_of({decision.title, decision.citation, *forms})
-    # A decision's short names: each party's name of more than one word, and its last word if that is a proper name (`Brandt`, not
-    # `Board`).
+    # Short names: each party's name of more than one word, and its last word if that is a proper name (`Brandt`, not `Board`).
     parties = set()
     for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", decision.title)):
         *first, last = party.split() or [""]
@@ -49,7 +48,7 @@ def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str
     volume = re.fullmatch(r"(\d+\s+\S.*?)\s+\d+", decision.citation)
     at_page = re.compile(rf"\b{_spaced_pattern(volume[1])},?\s+at\s") if volume else None
     own = [match.span() for match in full.finditer(text)]
-    # Overlapping spans are one citation.
+    # Merge overlapping spans into one citation.
     spans: list[tuple[int, int]] = []
     for begin, stop in sorted({*citations(text), *own, *(match.span() for match in short.finditer(text) if own)}):
         if spans and begin < spans[-1][1]:
@@ -70,7 +69,7 @@ def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str
 
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for any of the names, the longest first; white space may be a line break."""
+    """Return a pattern for any of the names. Longer names come first, and white space in a name may be a line break."""
     wanted = [_spaced_pattern(name) for name in sorted(names, key=lambda name: (-len(name), name)) if name]
     return re.compile("|".join(rf"(?<!\w){name}(?!\w)" for name in wanted) or r"(?!)")
 

@@ -1,7 +1,8 @@
 """Select the part of a context that a model sees: all of it, a view by a training-free method, or a truncation.
 
-The views only imitate the methods (paper, section 4.2), since they cut the text before any model reads it: StreamingLLM keeps
-attention sinks and a window in the model's cache at every step, and InfLLM retrieves blocks in every layer."""
+The views only imitate the methods (paper, section 4.2), because they cut the text before a model reads it. StreamingLLM itself
+keeps attention sinks and a window in the model's cache at every step, and InfLLM retrieves blocks in every layer.
+"""
 
 import functools
 import math
@@ -33,7 +34,7 @@ def select_context(context: str, question: str, how: ContextSpec) -> str:
         cuts = [(at, min(at + how.block, n - how.window)) for at in range(how.sinks, n - how.window, how.block)]
         near = _nearness([_text(pieces[begin:end]) for begin, end in cuts], question)
         kept += [cuts[place] for place in sorted(range(len(cuts)), key=lambda place: (-near[place], place))[: how.top]]
-    # No gap is marked between adjacent ranges.
+    # Adjacent ranges have no gap between them.
     spans: list[tuple[int, int]] = []
     for begin, end in sorted(span for span in kept if span[0] < span[1]):
         if spans and spans[-1][1] == begin:
@@ -48,7 +49,8 @@ def _text(pieces: Sequence[bytes]) -> str:
 
 
 def _nearness(blocks: Sequence[str], question: str) -> list[float]:
-    """A block's nearness to the question: the sum of idf over the shared words, divided by the root of the block's words."""
+    """Return each block's nearness to the question: the sum of idf over shared words, divided by the root of the block's word
+    count."""
     bags = [Counter(plain_words(block)) for block in blocks]
     frequency = Counter(word for bag in bags for word in bag)
     asked = set(plain_words(question)) - FUNCTION_WORDS
@@ -62,7 +64,8 @@ def _nearness(blocks: Sequence[str], question: str) -> list[float]:
 
 @functools.lru_cache(maxsize=8)
 def counter(tokenizer: str, path: str = "") -> Count:
-    """A token counter from the text of a `tokenizer.json`; empty: cl100k. Raises SpecError, with `path`, if it is invalid."""
+    """Return a token counter made from the text of a `tokenizer.json`; without a text, cl100k. Raises SpecError, with `path`,
+    if the text is invalid."""
     if not tokenizer:
         return count_tokens
     try:
@@ -71,7 +74,7 @@ def counter(tokenizer: str, path: str = "") -> Count:
         raise SpecError("spec: models: tokenizer: needs the package tokenizers; pip install tokenizers") from None
     try:
         loaded = Tokenizer.from_str(tokenizer)
-    # The library raises plain Exception for an invalid text.
+    # The library raises a plain Exception for an invalid text.
     except Exception as error:
         why = " ".join(str(error).split())[:100]
         raise SpecError(f"spec: models: tokenizer: {path} is not a tokenizer.json ({why}); give the model's own") from error
@@ -79,8 +82,8 @@ def counter(tokenizer: str, path: str = "") -> Count:
 
 
 def without_middle(context: str, room: int, count: Count) -> str:
-    """A context, or its beginning and end in equal length with `GAP` between them, in at most `room` tokens; empty if not even
-    the gap fits."""
+    """Cut a context to at most `room` tokens: equal lengths of its beginning and its end, with `GAP` between them. Empty if
+    not even the gap fits."""
     if room <= count(GAP):
         return ""
     if count(context) <= room:

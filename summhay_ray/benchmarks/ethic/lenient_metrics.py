@@ -1,7 +1,7 @@
-"""ETHIC's metrics with our lenient reading of answers; `release_metrics.py` has the scripts' reading.
+"""ETHIC's metrics with our lenient reading of answers; `release_metrics.py` reads them as the authors' scripts do.
 
-A list may be in lines, bullets or brackets, in JSON or a table, within a code fence, and with remarks around it. "none" can be a
-correct answer. Repeated items count once. A section without a summary gets the lowest score; a lost judgment gets no score.
+A list may be in lines, bullets or brackets, in JSON or a table, within a code fence, and with remarks around it. "none" can be
+a correct answer. Repeated items count once. A section without a summary gets the lowest score; a lost judgment gets no score.
 """
 
 import functools
@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.ethic.release_metrics import Overlap
 from summhay_ray.text import UnusableAnswer, json_value, remove_fences, remove_thinking
 
 NONE = "none"
-"""The item in an answer or gold list that says that there is nothing to name."""
+"""The item, in an answer or a gold list, that means that there is nothing to name."""
 
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"', "\u3001": ",", "\ufe50": ","})
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
@@ -50,7 +50,7 @@ _CLOSER = re.compile(
     re.IGNORECASE,
 )
 _WORDS = 4
-"""A sentence has at least this many words between two commas; the items of a list are shorter."""
+"""Minimum number of words between two commas for a text to be a sentence. The items of a list are shorter."""
 _SECTION = re.compile(r"\W*(?:(?:section|segment)\s*)?(\d{1,9})\W*", re.IGNORECASE)
 _MARKUP_EDGES = " \t\r\n*_#:"
 _SHUFFLES = 2000
@@ -58,20 +58,20 @@ _ENUMERATED = 7
 
 
 def remove_reasoning(text: str) -> str:
-    """The answer without the model's thinking; empty if the thinking does not end."""
+    """Remove the model's thinking from an answer. Empty if the thinking does not end."""
     try:
         return remove_thinking(text)
     except UnusableAnswer:
         return ""
 
 
-def _same_list(text: str) -> str:
-    """Like `same`, without the commas between thousands."""
-    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), same(text))
+def _normalize_list(text: str) -> str:
+    """Normalize like `normalize`, and remove commas between thousands."""
+    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), normalize(text))
 
 
-def same(text: str) -> str:
-    """The text normalized for comparison: NFKC, ASCII digits, plain quotation marks and commas, case folded."""
+def normalize(text: str) -> str:
+    """Normalize a text for comparison: NFKC, ASCII digits, plain quotation marks and commas, case folded."""
     plain = unicodedata.normalize("NFKC", text).translate(_SIGNS)
     digits = "".join(str(unicodedata.decimal(letter)) if letter.isdecimal() else letter for letter in plain)
     return unicodedata.normalize("NFKC", digits.casefold())
@@ -81,13 +81,13 @@ def _item(text: str) -> str:
     return " ".join(_BULLET.sub("", text).strip(_EDGES).split())
 
 
-def _unfenced(text: str) -> str:
-    """The answer without code fence lines and without a closing offer of help."""
+def _remove_fences(text: str) -> str:
+    """Remove code fence lines and a closing offer of help from an answer."""
     return _CLOSER.sub("", remove_fences(text)).strip()
 
 
-def _without_remarks(text: str) -> str:
-    """The answer without the sentences after its list, on separate lines or after its last item."""
+def _remove_remarks(text: str) -> str:
+    """Remove the sentences after an answer's list, whether they are on separate lines or follow its last item."""
     lines = [line for line in text.split("\n") if line.strip()]
     while len(lines) > 1 and _is_remark(lines[-1]):
         lines.pop()
@@ -106,7 +106,7 @@ def _is_remark(line: str) -> bool:
 
 
 def _json_of(text: str) -> Any:
-    """The answer's JSON object or list, if the answer begins with one and has no other; else None."""
+    """Parse the JSON object or list that an answer begins with. None if it begins with no JSON, or contains several values."""
     if not text.startswith(("{", "[")):
         return None
     try:
@@ -116,7 +116,8 @@ def _json_of(text: str) -> Any:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The items in a JSON value: the lists of an object, if it has any; the first value of each object in a list."""
+    """Yield the items in a JSON value. An object with lists yields only those. A list of objects yields each object's first
+    value."""
     if isinstance(value, Mapping):
         lists = [inner for inner in value.values() if isinstance(inner, list | dict)]
         for inner in lists or value.values():
@@ -129,7 +130,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _rows(text: str) -> list[list[str]]:
-    """The header and rows of an answer that is a list of JSON objects or has a Markdown table; empty for other answers."""
+    """Return the header and rows of an answer that is a list of JSON objects or has a Markdown table; empty for other answers."""
     value = _json_of(text)
     if isinstance(value, list):
         entries = [entry for entry in value if isinstance(entry, Mapping) and entry]
@@ -143,7 +144,8 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def _named(text: str) -> list[list[str]]:
-    """The named values of an answer, each a list with the name first: JSON fields, or the columns and rows of `_rows`."""
+    """Return the named values of an answer, each as a list that starts with the name: JSON fields, or columns and rows of
+    `_rows`."""
     if isinstance(value := _json_of(text), Mapping):
         return [[str(name), ", ".join(_leaves(inner))] for name, inner in value.items()]
     rows = _rows(text)
@@ -151,8 +153,8 @@ def _named(text: str) -> list[list[str]]:
 
 
 def _listed(text: str) -> list[str] | None:
-    """The items of JSON or a table: its first column, or the second if the first only numbers the rows; None for other
-    answers."""
+    """Return the items of JSON or of a table. A table's items are its first column, or the second if the first only numbers
+    the rows. None for other answers."""
     if not (headed := _rows(text)):
         return None if (value := _json_of(text)) is None else list(_leaves(value)) or [NONE]
     rows = headed[1:]
@@ -162,20 +164,20 @@ def _listed(text: str) -> list[str] | None:
 
 
 def items(answer: str, gold: Collection[str] = ()) -> tuple[str, ...]:
-    """The items of a list without bullets, quotes and brackets, each once. Splits at commas (except of thousands), semicolons,
-    line ends and `and`, but not in items of `gold`. A lead-in that ends with a colon, and sentences after the list, are not
-    items."""
-    bare = _unfenced(answer)
+    """Return the items of an answer's list without bullets, quotes and brackets, each once. Splits at commas (except between
+    thousands), semicolons, line ends and `and`, but not inside items of `gold`. A lead-in that ends with a colon, and
+    sentences after the list, are not items."""
+    bare = _remove_fences(answer)
     listed = _listed(bare)
-    texts = [_LEAD_IN.sub("", _without_remarks(bare))] if listed is None else listed
-    parts = (_item(part) for text in texts for part in _BETWEEN.split(_same_list(text.strip())))
+    texts = [_LEAD_IN.sub("", _remove_remarks(bare))] if listed is None else listed
+    parts = (_item(part) for text in texts for part in _BETWEEN.split(_normalize_list(text.strip())))
     found = dict.fromkeys(item for part in parts for item in ([part] if part in gold else map(_item, _AND.split(part))) if item)
     return tuple(found)
 
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
-    """The normalized labels; without labels, or with only "None", the single item `none`."""
-    found = {item for label in labels if (item := _item(_same_list(label)))}
+    """Return the normalized labels. If there are none, or only "None", the single item is `none`."""
+    found = {item for label in labels if (item := _item(_normalize_list(label)))}
     return frozenset(found - {NONE} or {NONE})
 
 
@@ -185,38 +187,39 @@ def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
 
 
 def overlap(said: Collection[str], gold: frozenset[str]) -> Overlap:
-    """Precision, recall and F1 of an answer's items against the gold ones."""
+    """Return precision, recall and F1 of an answer's items against the gold items."""
     return Overlap.of(len(gold.intersection(said)), len(set(said)), len(gold))
 
 
 def numbers_of(text: str) -> tuple[str, ...]:
-    """The numbers in brackets, or, if there are none, all numbers except list numbering; without leading zeros, each once."""
-    plain = same(text)
+    """Return the numbers in brackets or, if there are none, all numbers that do not number a list. Each occurs once, without
+    leading zeros."""
+    plain = normalize(text)
     inside = [number for part in _BRACKETS.findall(plain) for number in _NUMBER.findall(part)]
     numbers = inside or _NUMBER.findall(_LINE_NUMBER.sub("", plain)) or _NUMBER.findall(plain)
-    # Compared as strings: `int` refuses numbers with thousands of digits.
+    # Keep numbers as strings: `int` refuses numbers with thousands of digits.
     return tuple(dict.fromkeys(number.lstrip("0") or "0" for number in numbers))
 
 
 def order(prediction: str) -> tuple[str, ...]:
-    """The numbers of the options, in the order of the answer."""
-    bare = _unfenced(prediction)
+    """Return the numbers of the options, in the order of the answer."""
+    bare = _remove_fences(prediction)
     listed = _listed(bare)
-    return numbers_of(_without_remarks(bare) if listed is None else "\n".join(listed))
+    return numbers_of(_remove_remarks(bare) if listed is None else "\n".join(listed))
 
 
 def order_score(said: Sequence[str], gold: Sequence[str]) -> float:
-    """The length of the longest common subsequence, divided by that of the longer sequence, without repeats. Raises ValueError if
-    the gold order is empty."""
+    """Return the length of the longest common subsequence, divided by the longer sequence's length; repeats are dropped.
+    Raises ValueError if the gold order is empty."""
     mine, place = dict.fromkeys(said), {token: index for index, token in enumerate(dict.fromkeys(gold))}
     if not place:
         raise ValueError("the gold order is empty")
-    # Without duplicates, the longest common subsequence is the longest increasing subsequence of the positions.
-    return _rising(place[token] for token in mine if token in place) / max(len(place), len(mine))
+    # Without duplicates, it is the longest increasing subsequence of the positions.
+    return _longest_rising(place[token] for token in mine if token in place) / max(len(place), len(mine))
 
 
-def _rising(values: Iterable[int]) -> int:
-    """The length of the longest increasing subsequence of distinct numbers."""
+def _longest_rising(values: Iterable[int]) -> int:
+    """Return the length of the longest increasing subsequence of distinct numbers."""
     ends: list[int] = []
     for value in values:
         place = bisect_left(ends, value)
@@ -226,47 +229,47 @@ def _rising(values: Iterable[int]) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def chance(n: int) -> float:
-    """The mean score of a random order of n options, and of 1..n: exact up to 7, else over 2,000 seeded shuffles."""
+    """Return the mean score of a random order of n options against 1..n: exact up to n = 7, else over 2,000 seeded shuffles."""
     if n <= _ENUMERATED:
-        lengths = [_rising(permutation) for permutation in itertools.permutations(range(n))]
+        lengths = [_longest_rising(permutation) for permutation in itertools.permutations(range(n))]
         return sum(lengths) / len(lengths) / n
     shuffled, draws = list(range(n)), random.Random(n)
     total = 0
     for _ in range(_SHUFFLES):
         draws.shuffle(shuffled)
-        total += _rising(shuffled)
+        total += _longest_rising(shuffled)
     return total / _SHUFFLES / n
 
 
-def attributed(prediction: str) -> tuple[str, ...]:
-    """The ids in an answer's core category: from its last core header to that of the other category. Without a core header, the
-    ids before the other header; without either, those of the whole text."""
-    bare = _unfenced(prediction)
-    # A JSON or table answer with the categories.
+def core_ids(prediction: str) -> tuple[str, ...]:
+    """Return the ids in an answer's core category: from its last core header to the header of the other category. Without a
+    core header, these are the ids before the other header; without any header, all ids."""
+    bare = _remove_fences(prediction)
+    # JSON or a table names the categories.
     rows = [[cell for cell in row if not _is_core(cell)] for row in _named(bare) if any(map(_is_core, row))]
     if rows:
         return numbers_of(" ".join(cell for row in rows for cell in row[:1])) or (NONE,)
-    text = _MARKUP.sub("", unicodedata.normalize("NFKC", _without_remarks(bare)))
+    text = _MARKUP.sub("", unicodedata.normalize("NFKC", _remove_remarks(bare)))
     if numbers := numbers_of(_OTHER.split(_CORE.split(text)[-1])[0]):
         return numbers
     return (NONE,) if _CORE.search(text) or (_NOTHING.search(text) and not _OTHER.search(text)) else ()
 
 
 def _is_core(name: str) -> bool:
-    """Whether a name or cell names the core category: `Core IDs`, `core_ids`, `Core`, `Related`."""
+    """Return whether a name or cell names the core category: `Core IDs`, `core_ids`, `Core`, `Related`."""
     plain = re.sub(r"[^a-z]", "", name.casefold())
     return re.fullmatch(r"(?:core|related)(?:id|segment|stud(?:y|ie)|document)?s?", plain) is not None
 
 
 def gold_ids(labels: Iterable[str]) -> frozenset[str]:
-    """The first number of each label; if no label has one, the single item `none`."""
-    matches = (_NUMBER.search(same(label)) for label in labels)
+    """Return the first number of each label. If no label has a number, the single item is `none`."""
+    matches = (_NUMBER.search(normalize(label)) for label in labels)
     return frozenset(match.group().lstrip("0") or "0" for match in matches if match) or frozenset({NONE})
 
 
 def sections(text: str) -> dict[int, str]:
-    """Section number -> the text below its header, `<Section 1>` or a line such as `**Section 1:**`. The texts of a repeated
-    section are joined."""
+    """Map each section number to the text below its header, which is `<Section 1>` or a line such as `**Section 1:**`. Texts
+    of a repeated section are joined."""
     _, *parts = (_HEADER if _HEADER.search(text) else _LINE_HEADER).split(text)
     bodies: dict[int, str] = {}
     for number, body in zip(map(int, parts[::2]), parts[1::2], strict=True):
@@ -275,15 +278,16 @@ def sections(text: str) -> dict[int, str]:
 
 
 def summaries(answer: str) -> dict[int, str]:
-    """Section number -> its summary in an answer: below headers as in `sections`, in JSON, or in a table."""
-    bare = _unfenced(answer)
+    """Map each section number to its summary in an answer: below headers as in `sections`, in JSON, or in a table."""
+    bare = _remove_fences(answer)
     named = {int(match[1]): " ".join(row[1:]) for row in _named(bare) if row and (match := _SECTION.fullmatch(row[0]))}
     return named or sections(bare)
 
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """A section and its summary, for the judges. `reading`: which reading found this pair: ours, release, or both."""
+    """A section and its summary, for the judges. `reading`: which reading of the answer found this pair (ours, release, or
+    both)."""
 
     number: str
     reading: str
@@ -292,8 +296,8 @@ class RatedPair:
 
 
 def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str) -> list[RatedPair]:
-    """The pairs to rate for both scores: ours from `read` (the answer without reasoning), the scripts' from the whole `answer`;
-    equal pairs once. The scripts find no section in a prompt without their frame."""
+    """Return the pairs to rate for both scores. Ours come from `read` (the answer without reasoning), the scripts' from the
+    whole `answer`. Equal pairs occur once. The scripts find no section in a prompt without their frame."""
     try:
         theirs = release_metrics.pairs(domain, release_metrics.source_of(user_msg), answer)
     except AttributeError:

@@ -1,9 +1,11 @@
-"""ETHIC's prompts in our own words: the release's frame, and an instruction for each task and domain.
+"""ETHIC's prompts, reworded: the release's frame, and an instruction for each task and domain.
 
-Frame and answer format are the release's (paper, appendix B): `### Context:`, the text, a sentence that begins `Now, respond to
-the instruction`, `### Instruction:`. These prompts are for records built from your documents; released records contain their own.
+The frame and the answer format are the release's (paper, appendix B): `### Context:`, the text, a sentence that begins `Now,
+respond to the instruction`, `### Instruction:`. These prompts are for records built from your documents; released records
+contain their own.
 
-Document texts come from `material`, so that none can end the frame or imitate the heading of a section or document."""
+Document texts pass through `material`, so that none can end the frame or imitate the heading of a section or document.
+"""
 
 import hashlib
 import re
@@ -12,7 +14,7 @@ from collections.abc import Sequence
 from summhay_ray.text import Material, neutral
 
 VERSION = 3
-"""Version of the wording. Records built by different versions are different records."""
+"""Version of the wording. It is part of a built record's identity."""
 
 SYSTEM = (
     "You read long texts with care. You answer from the text alone, completely, and in exactly the form that is asked for. "
@@ -48,7 +50,7 @@ RECALLING = {
     "single word: leave titles such as Lord, Baroness or Chair away where a name follows, and write the parts of a longer name "
     f"as separate names. {_COMMAS}",
 }
-"""Domain -> instruction for Recalling; `speakers`: for a transcript whose turns name the speaker."""
+"""Domain -> instruction for Recalling. `speakers`: for a transcript that names the speaker of each turn."""
 
 SUMMARIZING = (
     "The context has {n} sections, each below a header such as <{word} 1>. Write a short summary of each of them, of a page "
@@ -72,9 +74,8 @@ _EVERY = (
     "form:\n- Core IDs:\n- Supplementary IDs:"
 )
 LOOKUP_SECTION = "Answer for <Section {number}> alone, and leave all other sections aside. "
-"""Before an instruction of RECALLING (not in the paper): about one section, so that little of the context is needed."""
-LOOKUP_SECTION = "Answer for <Section {number}> alone, and leave all other sections aside. "
-"""Before an instruction of RECALLING (not in the paper): about one section, so that little of the context is needed."""
+"""Precedes an instruction of RECALLING (not in the paper): the question is about one section, so it needs little of the
+context."""
 ATTRIBUTING_LAW = (
     "In the context every citation is written [CITATION]. Take it that they cite the target case below, and decide for each "
     "segment "
@@ -101,7 +102,7 @@ CITATIONS_OF_TARGET = (
 
 
 def material(text: str, ids: bool = False) -> Material:
-    """A document's text for a context, a background or a target case. `ids`: whether the context's documents have headings
+    """Return a document's text for a context, a background or a target case. `ids`: the context's documents have headings
     such as `[7]`."""
     return neutral(text, _HEADS_AND_IDS if ids else _HEADS, _SECTION)
 
@@ -112,28 +113,28 @@ def join_sections(word: str, parts: Sequence[str]) -> str:
 
 
 def frame_prompt(context: str, instruction: str) -> str:
-    """The whole prompt: the context in the release's frame, then an instruction, such as RECALLING[domain] + CUE."""
+    """Return the whole prompt: the context in the release's frame, then an instruction, such as RECALLING[domain] + CUE."""
     return f"{FRAME}{context}{AFTER}{instruction}"
 
 
 def lookup(question: str) -> str:
-    """The instruction of Lookup for a question that a model wrote about one part (QUESTION_OF_CHUNK)."""
+    """Return the instruction of Lookup for a question that a model wrote about one part (QUESTION_OF_CHUNK)."""
     return f"{material(' '.join(question.split()))} {_COMMAS}{CUE}"
 
 
 def organizing(options: Sequence[str]) -> str:
-    """The instruction of Organizing. `options`: summaries of the context's parts, in the order shown."""
+    """Return the instruction of Organizing. `options`: summaries of the context's parts, in the order shown to the model."""
     listed = "\n".join(f"[{number}] {material(' '.join(option.split()))}" for number, option in enumerate(options, start=1))
     return f"{ORGANIZING}{OPTIONS}{listed}{CUE}"
 
 
 def attributing(background: str) -> str:
-    """The instruction of Attributing. In the context, each document is below its id in square brackets."""
+    """Return the instruction of Attributing for contexts whose documents each follow their id in square brackets."""
     return f"{ATTRIBUTING.format(what='document')}{BACKGROUND}{background}{_EVERY.format(what='document')}"
 
 
 def prompt_hash() -> str:
-    """sha256 (hex) of all wordings; stored in the `meta` of built records."""
+    """Return the sha256 (hex) of all wordings. The `meta` of built records contains it."""
     named = (str(VERSION), SYSTEM, FRAME, AFTER, OPTIONS, BACKGROUND, TARGET, CUE, SUMMARIZING, ORGANIZING, ATTRIBUTING, _EVERY)
     of_chunks = (SUMMARY_OF_CHUNK, QUESTION_OF_CHUNK, CITATIONS_OF_TARGET)
     wordings = [*named, ATTRIBUTING_LAW, EVERY_SEGMENT, *of_chunks, *RECALLING.values()]

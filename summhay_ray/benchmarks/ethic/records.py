@@ -1,9 +1,9 @@
 """ETHIC's records: load them from files, our sample, an `ethic_build` run or the hub, and check them.
 
-A file holds JSON lines, a zip of them, or Parquet. Fields as on the hub (dmis-lab/ETHIC): ID, Domain, Context, System_msg,
-User_msg, Answer. Your own records may add `task` (else
-it is taken from the file's name), `Document` (the same value for all records of a document) and `Meta` (how the record was
-built)."""
+A file holds JSON lines, a zip of them, or Parquet. The fields are those of the hub (dmis-lab/ETHIC): ID, Domain, Context,
+System_msg, User_msg, Answer. Your own records may add `task` (otherwise the file's name gives it), `Document` (the same value
+for all records of a document) and `Meta` (how the record was built).
+"""
 
 import io
 import json
@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"\d")
 _HIDDEN = re.compile(r"(?:\A|/)(?:\.(?!/)|__MACOSX)")
 _MOST_FLAWS = 5
 _MOST_BYTES = 2**30
-"""Limit for the unpacked files of a zip together."""
+"""Limit for the total size of the unpacked files of a zip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class Record:
     system: str = field(repr=False)
     user: str = field(repr=False)
     answer: tuple[str, ...]
-    """The labels; for Organizing one string with the order; empty for Summarizing."""
+    """The labels. For Organizing, one string with the order; for Summarizing, empty."""
     document: str
-    """The source document: intervals are clustered by it."""
+    """The source document, which is the cluster of the intervals."""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -71,14 +71,14 @@ class Record:
         return (before.replace(FRAME, "", 1) + after).strip()
 
     def context_first(self) -> str:
-        """The prompt with the context moved to the front: all records of a document share this prefix."""
+        """Return the prompt with the context moved to the front: all records of a document then share this prefix."""
         before, _, after = self.user.partition(self.context)
         instruction = before.removesuffix(FRAME).strip()
         return "\n\n".join(filter(None, (FRAME + self.context, instruction))) + after
 
 
 def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
-    """The records that the spec selects, sorted by domain and document. Raises SpecError."""
+    """Load the records that the spec selects, sorted by domain and document. Raises SpecError."""
     records: list[Record] = []
     for entry in spec.data:
         if isinstance(entry, HubSpec):
@@ -107,7 +107,7 @@ def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
 
 
 def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
-    """Add records from outside the spec's folder to the inputs: a file of the hub, our sample, or a run's records."""
+    """Add records from outside the spec's folder to the inputs: a file of the hub, our sample, or the records of a run."""
     if isinstance(entry, HubSpec):
         try:
             content = read_file(hub_path(entry.hub, name.rpartition("/")[2], entry.revision))
@@ -131,7 +131,8 @@ def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
 
 
 def read_records(content: bytes, name: str) -> list[Record]:
-    """The records of a JSON lines, zip or Parquet file. Raises SpecError with up to five flaws and their lines, in one line."""
+    """Read the records of a JSON lines, zip or Parquet file. Raises SpecError, with a message of one line that lists up to
+    five flaws."""
     records: list[Record] = []
     flaws: list[str] = []
     for where, row in _rows(content, name):
@@ -151,7 +152,7 @@ def read_records(content: bytes, name: str) -> list[Record]:
 
 
 def check_counts(records: Iterable[Record]) -> list[str]:
-    """One line for each count that differs from the release, for the records' tasks."""
+    """Return one line for each record count that differs from the release. Checks only the tasks that the records have."""
     counts = Counter((record.task, record.domain) for record in records)
     tasks = {task for task, _ in counts}
     wanted = {(task, domain): n for task, domains in COUNTS.items() for domain, n in domains.items() if task in tasks}
@@ -163,7 +164,7 @@ def check_counts(records: Iterable[Record]) -> list[str]:
 
 
 def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    """(location, row) of a file; the location names the file, the file inside a zip, and the line."""
+    """Yield (location, row) for each row of a file. The location names the file, the file inside a zip, and the line."""
     if content[:4] == b"PK\x03\x04":
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -190,7 +191,7 @@ def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
 
 def _lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     try:
-        # Not splitlines(): a context may contain U+2028, which does not end a line of JSON lines.
+        # Not splitlines(): a context may contain U+2028, which does not end a JSON line.
         lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise SpecError(f"{name}: is not UTF-8 text; expected JSON lines, a zip of them, or Parquet") from None
@@ -203,13 +204,13 @@ def _lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _record(row: Any, where: str) -> Record | str:
-    """The record, or a message that says what is wrong with the row."""
+    """Return the record, or a message that says what is wrong with the row."""
     if not isinstance(row, Mapping):
         return "is no JSON object"
     for name in _TEXTS:
         if not isinstance(row.get(name), str) or not row[name]:
             return f"field {name}: expected a text that is not empty"
-    # Without the field, the file's name says the task: test_recalling.jsonl, recalling.zip.
+    # Without the field, the file's name gives the task: test_recalling.jsonl, recalling.zip.
     task = row.get("task") or next((task for task in TASKS if task.lower() in where.lower()), "")
     if task not in TASKS:
         return f"field task: found {task!r}; expected {', '.join(TASKS)}, in the field or in the file's name"
@@ -242,7 +243,7 @@ def _answer(answer: Any, task: str) -> tuple[str, ...] | str:
 
 
 def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
-    """Rows of the table `ethic_records` as JSON lines in the release's format."""
+    """Return rows of the table `ethic_records` as JSON lines in the release's format."""
     lines = []
     for row in rows:
         answer: Any = row["answer"][0] if row["task"] == "Organizing" else list(row["answer"])

@@ -1,6 +1,6 @@
 """ETHIC's metrics as the authors' scripts compute them (dmis-lab/ETHIC, f1a30fe), mistakes included.
 
-Where the scripts raise, the same exception is raised here: an answer that they cannot score differs from one that scores 0.
+Where the scripts raise, this module raises the same exception: an answer that they cannot score is not an answer that scores 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 FAILED = "FAILED"
-"""The scripts' text for a refusal."""
+"""The scripts' placeholder for a refusal."""
 DOMAINS = {
     "Recalling": ("Books", "Debates", "Medicine", "Law"),
     "Summarizing": ("Books", "Debates", "Medicine", "Law"),
@@ -48,7 +48,8 @@ class Overlap:
 
 
 def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
-    """Items split at commas and semicolons, against the labels. Duplicate labels cannot all be matched, since items are a set."""
+    """Compare items, split at commas and semicolons, with the labels. Items are a set, so duplicate labels cannot all be
+    matched."""
     if prediction == FAILED:
         return Overlap(0, 0, 0)
     predicted = {_plain(item) for item in _SEPARATOR.split(prediction)}
@@ -61,8 +62,8 @@ def _plain(item: str) -> str:
 
 
 def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], float]:
-    """The longest common subsequence (backtracking goes left on a tie) and its share of the answer. Raises ZeroDivisionError for
-    an empty answer."""
+    """Return the longest common subsequence and its share of the answer. Backtracking goes left on a tie. Raises
+    ZeroDivisionError if the answer is empty."""
     lengths = [[0] * (len(answer) + 1)]
     for mine in prediction:
         above, row = lengths[-1], [0]
@@ -83,15 +84,15 @@ def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], fl
 
 
 def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
-    """`lcs` of all numbers in both texts. Raises TypeError for FAILED, as the scripts do."""
+    """Return `lcs` of all numbers in both texts. Raises TypeError for FAILED, as the scripts do."""
     if prediction == FAILED:
         raise TypeError("the scripts unpack a score of 0 into a subsequence and a score")
     return lcs(_NUMBER.findall(prediction), _NUMBER.findall(answer))
 
 
 def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
-    """The numbers after the first core header (without one: in the whole text), against each label's first number. An answer
-    without a number becomes the item "", so the label "None" is never matched."""
+    """Compare the numbers after the first core header with the first number of each label. Without a core header, the whole
+    text counts. An answer without a number becomes the item "", so the label "None" is never matched."""
     if prediction == FAILED:
         return Overlap(0, 0, 0)
     header = _CORE.search(prediction)
@@ -101,7 +102,7 @@ def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
 
 
 def source_of(user_msg: str) -> str:
-    """The context of a prompt. Raises AttributeError if the prompt lacks the frame."""
+    """Return the context of a prompt. Raises AttributeError if the prompt lacks the frame."""
     match = _SOURCE.search(user_msg)
     if match is None:
         raise AttributeError("'NoneType' object has no attribute 'group'")
@@ -118,9 +119,10 @@ class JudgeRequest:
 
 
 def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
-    """The judge's requests, criterion by criterion, for the sections that the answer has; missing sections are skipped."""
+    """Return the judge's requests, criterion by criterion, for each section that the answer summarizes; missing sections are
+    skipped."""
     texts = [templates[criterion] for criterion in CRITERIA]
-    # The scripts look criteria up by template: equal templates all get the name of the last one.
+    # The scripts look up criteria by template, so equal templates all get the name of the last one.
     named = dict(zip(texts, CRITERIA, strict=True))
     name = id.replace(".json", "")
     return [
@@ -134,24 +136,24 @@ def requests(domain: str, id: str, source: str, prediction: str, templates: Mapp
 
 
 def pairs(domain: str, source: str, prediction: str) -> dict[str, tuple[str, str]]:
-    """Header -> (section, summary), for the sections of the source that the answer has."""
+    """Map each header to (section, summary), for the sections that the answer summarizes."""
     of_answer = bodies(prediction, domain)
     return {header: (body, of_answer[header]) for header, body in bodies(source, domain).items() if header in of_answer}
 
 
 def bodies(text: str, domain: str) -> dict[str, str]:
-    """Header -> the text below it; the last one wins among equal headers."""
+    """Map each header to the text below it. If a header is repeated, its last text counts."""
     parts = re.split(rf"(<{'Segment' if domain == 'Law' else 'Section'} \d+>)", text)
     return {header: body.strip() for header, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Sample -> its figures, from the first token of each judge's answer and its alternatives. Sums are divided by a third of all
-    answers, so a lost answer shifts every criterion. Raises KeyError for an unknown criterion."""
+def judge_figures(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Map each sample to its figures, computed from the first token of each judge's answer and the token's alternatives. Sums
+    are divided by a third of all answers, so a lost answer shifts every criterion. Raises KeyError for an unknown criterion."""
     samples: dict[str, dict[str, float]] = {}
     n: dict[str, int] = {}
     for output in outputs:
-        # An id such as `Law_id_<Segment 1>_con`. An id without the marker loses its last letter.
+        # An id is `Law_id_<Segment 1>_con` or similar. Without the marker, the scripts cut off the last letter of the id.
         custom_id = output["custom_id"]
         domain, criterion = custom_id.split("_")[0], custom_id[custom_id.rfind("_") + 1 :]
         end = custom_id.find("_<Segment" if domain == "Law" else "_<Section")
@@ -163,7 +165,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
             figures[f"top_{criterion}"] += float(output["token"])
         mass = dict.fromkeys(SCALE, 0.0)
         for other in output["top_logprobs"]:
-            score = whole(other["token"])
+            score = whole_number(other["token"])
             if score in mass:
                 with np.errstate(over="ignore"):
                     mass[score] += float(np.exp(_finite_or_not(other.get("logprob", "-Infinity"))))
@@ -176,13 +178,13 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
             figures[name] /= count
         for kind in ("weighted", "top"):
             figures[kind] = sum(figures[f"{kind}_{criterion}"] for criterion in CRITERIA) / 3
-        # The scripts divide the count by itself, too.
+        # The scripts also divide the count by itself.
         figures["count"] = 1.0
     return samples
 
 
-def whole(token: str) -> int | None:
-    """The score in a token as the scripts read it; None if it is not a whole number."""
+def whole_number(token: str) -> int | None:
+    """Return the score in a token as the scripts read it, or None if it is not a whole number."""
     try:
         return int(token)
     except ValueError:
@@ -190,13 +192,13 @@ def whole(token: str) -> int | None:
 
 
 def _finite_or_not(value: Any) -> Any:
-    """The number; cases write NaN and infinities as strings, since JSON has none."""
+    """Return the number. Reference cases write NaN and infinities as strings, since JSON has none."""
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
 
 
-def aggregated(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
-    """(Mean of all samples, domain -> mean), over the task's domains only. Raises KeyError for a sample without a score,
-    ZeroDivisionError for a domain without samples, and UnboundLocalError for an unknown task."""
+def aggregate(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
+    """Return (mean of all samples, domain -> mean), over the task's domains only. Raises KeyError for a sample without a
+    score, ZeroDivisionError for a domain without samples, and UnboundLocalError for an unknown task."""
     if task not in DOMAINS:
         raise UnboundLocalError("the scripts name no domains for other tasks")
     by_domain: dict[str, list[float]] = {}

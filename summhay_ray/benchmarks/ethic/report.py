@@ -14,12 +14,12 @@ _TASKS = ("Recalling", "Summarizing", "Organizing", "Attributing")
 _UNITS = "Recalling and Attributing: F1, %. Summarizing: 1 to 5. Organizing: longest common subsequence, %."
 _COUNTS = ("n", "n_release", "n_both", "n_expected")
 _READINGS = {"score_release": "ours, as the scripts score", "score": "ours, as we read"}
-"""Score column -> name of our row in the paper's tables. The paper's own rows are the scripts' scores."""
+"""Score column -> name of our row in the paper's tables. The paper's own rows are scored by the scripts."""
 _SIZES = {"score": "n", "score_release": "n_release"}
 
 
 def sections(scores: Tables) -> Iterator[Section]:
-    """The report's sections; some are empty, such as the tables of tasks that the run does not have."""
+    """Yield the report's sections. Some are empty, such as those of tasks that the run does not have."""
     share = scores["tasks"].filter(pl.col("task") != "Summarizing")
     columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_reason", "score_floor"]
     columns += ["score_release", "difference"]
@@ -100,8 +100,8 @@ def _published() -> dict[str, Any]:
 
 
 def table_3(overall: pl.DataFrame) -> pl.DataFrame:
-    """Table 3: our models in both readings, then the paper's rows, as printed and as computed from Table A. `n`: scored
-    records (all records for the paper)."""
+    """Return Table 3: our models in both readings, then the paper's rows, as printed and as computed from Table A. `n`:
+    scored records (all records for the paper)."""
     rows = list(_own_rows(overall.with_columns(pl.col("task").alias("column")), _TASKS))
     published, n = _published(), sum(sum(domains.values()) for domains in COUNTS.values())
     for model, values in published["overall"].items():
@@ -116,7 +116,8 @@ def table_3(overall: pl.DataFrame) -> pl.DataFrame:
 
 
 def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Two rows per model, one per reading. The scores' field `column` says which column of `names` a score belongs to."""
+    """Yield two rows per model, one per reading. The value in `column` is the name (one of `names`) under which a score is
+    shown."""
     kept = scores.filter(pl.col("column").is_in(names))
     for (model,), rows in kept.group_by("model", maintain_order=True):
         for value, reading in _READINGS.items():

@@ -25,14 +25,14 @@ BUCKETS = (
     (131_072, "up to 128K"),
     (math.inf, "beyond 128K"),
 )
-"""(upper end in tokens of the prompt, name). The paper does not state its bucket limits (Figure 4)."""
+"""(upper limit in tokens of the prompt, name). The paper does not state the limits of its buckets (Figure 4)."""
 UNKNOWN = "unknown"
 """The bucket of prompts that were never built."""
 PLACES = 5
-"""Equal parts of a context, for the position of a section (Figure 5)."""
+"""Number of equal parts of a context, for the position of a section (Figure 5)."""
 LOWEST = 1.0
 SCALE = (LOWEST, 5.0)
-"""The rating of a section without a summary."""
+"""The range of ratings. A section without a summary gets the lowest."""
 _CLASS_OF_ERROR = {
     "refusal": "refused",
     "content_filter": "refused",
@@ -50,7 +50,7 @@ _SAMPLE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ScoreSettings:
-    """Settings of the scores. `reasoning`: strip or keep; `judge`: label of the judge whose ratings are used."""
+    """Settings of the scores. `reasoning`: strip or keep. `judge`: label of the judge whose ratings are used."""
 
     reasoning: str
     judge: str
@@ -58,15 +58,15 @@ class ScoreSettings:
 
 
 def score(tables: Tables, how: ScoreSettings) -> dict[str, pl.DataFrame]:
-    """Table -> its rows: samples, tasks, overall, outcomes, lengths, coverage, positions, summaries."""
+    """Return the tables samples, tasks, overall, outcomes, lengths, low_high, positions and summaries."""
     items = tables["items"]
     samples = _samples(tables, how)
     ratings = tables[RATINGS.name]
-    # Overall: the mean of all samples, as in the release, and the mean of the domains' means (`macro`).
+    # Overall is the mean of all samples, as in the release. `macro` is the mean of the domains' means.
     domains = samples.group_by(*CELL).agg(pl.col("score").mean())
     macro = domains.group_by("task", "model").agg(pl.col("score").mean().alias("macro"))
     overall = _both_readings(samples, ("task", "model"), items).join(macro, on=("task", "model"), how="left")
-    # By length of the prompt (Figure 4). A failure counts in the bucket of its prompt, or in `unknown` if the length is unknown.
+    # Group by prompt length (Figure 4). A failure counts in the bucket of its prompt, or in `unknown` if the length is unknown.
     known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
     buckets = pl.col("bucket").cast(pl.Enum([*(name for _, name in BUCKETS), UNKNOWN]))
     return {
@@ -82,7 +82,8 @@ def score(tables: Tables, how: ScoreSettings) -> dict[str, pl.DataFrame]:
 
 
 def by_query(tables: Tables, how: ScoreSettings) -> ByQuery:
-    """Each model's score on each record, with one figure per task. Summarizing is from 1 to 5, the others are fractions."""
+    """Return each model's score on each record, with one column per task. Summarizing is from 1 to 5, the other tasks are
+    fractions."""
     samples = _samples(tables, how)
     names = sorted(samples.filter(pl.col("score").is_not_null())["task"].unique())
     tasks = {task: pl.when(pl.col("task") == task).then("score") for task in names}
@@ -122,7 +123,7 @@ def _samples(tables: Tables, how: ScoreSettings) -> pl.DataFrame:
 def _sample(
     row: EthicAnswer, unanswered: str, answer: Mapping[str, Any] | None, rated: Sequence[SectionRating], reasoning: str
 ) -> dict[str, Any]:
-    """The figures of one answer. `unanswered`: why a model did not answer; `answer`: its raw answer, if it did."""
+    """Return the figures of one answer. `unanswered`: why the model did not answer. `answer`: its raw answer, if it did."""
     facts = {
         "record": row.record,
         "tokens": row.tokens,
@@ -146,7 +147,7 @@ def _sample(
         figures, unparsed = _summarized(row, text, rated)
     else:
         figures, unparsed = _figures(row, text)
-        # The scripts do not strip reasoning: they score the whole answer.
+        # The scripts score the whole answer, including the reasoning.
         figures["score_release"] = _released(row, answer["text"])
     kind = "cut" if answer["finish_reason"] == "length" else "unparsed" if unparsed else "answered"
     return {**facts, **figures, "answer": kind}
@@ -160,21 +161,21 @@ def _released(row: EthicAnswer, text: str) -> float | None:
 
 
 def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
-    """(figures by our reading of an answer, whether it is unparsed); an unparsed answer has no figures."""
+    """Return (figures by our reading of an answer, whether it is unparsed). An unparsed answer has no figures."""
     if row.task == "Organizing":
         read = lenient_metrics.order(text)
         figures: dict[str, Any] = {"score": lenient_metrics.order_score(read, lenient_metrics.numbers_of(row.gold[0]))}
     else:
         attributing = row.task == "Attributing"
         gold = lenient_metrics.gold_ids(row.gold) if attributing else lenient_metrics.gold_items(row.gold)
-        read = lenient_metrics.attributed(text) if attributing else lenient_metrics.items(text, gold)
+        read = lenient_metrics.core_ids(text) if attributing else lenient_metrics.items(text, gold)
         both = lenient_metrics.overlap(read, gold)
         figures = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
     return figures if read else {}, not read
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
-    # The scripts divide each criterion's sum by a third of all answers, then average: this is the mean of all answers.
+    # The scripts average each criterion's sum over a third of all answers, which equals the mean of all answers.
     released = lenient_metrics.mean(rating.released for rating in rated if rating.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True
@@ -187,7 +188,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
             by_section.setdefault(int(rating.section), []).append(rating.value)
             lengths[int(rating.section)] = rating.summary_tokens
     values = [LOWEST] * len(missing) + [math.fsum(ratings) / len(ratings) for ratings in by_section.values()]
-    # If all ratings of one section failed, the sample has no score, since the other sections alone would change it.
+    # If all ratings of a section failed, the sample has no score: the other sections alone would shift it.
     lost = any(said.get(number) and number not in by_section for number in row.sections)
     whole = dict(zip(row.sections, row.section_tokens, strict=True))
     figures: dict[str, Any] = {
@@ -201,7 +202,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
 
 
 def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
-    """`mean_interval` of the scores over documents; a rating for Summarizing, a fraction for other tasks."""
+    """Return `mean_interval` of the scores over documents. Summarizing has ratings, the other tasks have fractions."""
     rated = pl.col("task") == "Summarizing"
     parts = [
         mean_interval(samples.filter(of), "score", by, expected=items.filter(of), cluster="document", bounds=bounds)
@@ -211,8 +212,8 @@ def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.
 
 
 def _both_readings(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
-    """One row per group: our score with its interval, the release's with its n, the difference on samples with both (`n_both`),
-    the chance level."""
+    """Return one row per group: our score with its interval, the release's score with its n, their difference on samples that
+    have both (`n_both`), and the chance level."""
     difference = pl.col("score") - pl.col("score_release")
     released = samples.group_by(*by).agg(
         pl.col("score_release").mean(),
@@ -225,7 +226,8 @@ def _both_readings(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame
 
 
 def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Recalling from one section (low coverage) and from the whole context (high coverage), on the same documents (Figure 3)."""
+    """Compare Recalling from one section (low coverage) with Recalling from the whole context (high coverage), on the same
+    documents (Figure 3)."""
     rows = []
     for (model,), found in samples.filter(pl.col("score").is_not_null()).group_by("model", maintain_order=True):
         means = found.group_by("task", "document").agg(pl.col("score").mean())
@@ -243,8 +245,8 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) -> pl.DataFrame:
-    """Scores of sections by position and prompt length (Figure 5). A section without a summary gets the lowest score, as in
-    the task's score; `missing` is the share of such sections."""
+    """Return scores of sections by position and prompt length (Figure 5). A section without a summary gets the lowest score,
+    as in the task's score; `missing` is the share of such sections."""
     own = ratings.filter((pl.col("judge") == how.judge) & (pl.col("reading") != "release") & pl.col("value").is_not_null())
     rated = own.group_by("item_id", "section", "place").agg(pl.col("value").mean().alias("score"))
     left_out = samples.select("item_id", pl.col("missing_places").alias("place")).explode("place").drop_nulls()
@@ -270,9 +272,9 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) 
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: ScoreSettings) -> pl.DataFrame:
-    """Summarizing by judge, model and domain: mean rating per criterion, mass `outside` the scale, share of `missing` sections,
-    and `copied`, the ratio of summary to section length: near 1 is a copy, which no criterion penalizes. `n`: answers; `samples`:
-    see `sample_counts`."""
+    """Return the figures of Summarizing by judge, model and domain: the mean rating per criterion; `outside`, the probability
+    mass outside the scale; `missing`, the share of sections without a summary; and `copied`, the ratio of summary to section
+    length. A ratio near 1 shows a copy, which no criterion penalizes. `n`: answers. `samples`: see `sample_counts`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(

@@ -1,8 +1,8 @@
-"""Read the user's documents that ETHIC's tasks are built from: texts, transcripts, collections.
+"""Read the user's documents from which ETHIC's tasks are built: texts, transcripts, collections.
 
 A text is a file, a line of JSON lines (`text`, `document` or `divided_document`), a file of a folder, or a document of a
-haystack. A collection is a line of JSON lines (`id`, `background`, `documents` of `id` and `text`), or a subtopic of a haystack.
-Haystacks are files in SummHay's released format, or our samples.
+haystack. A collection is a line of JSON lines (`id`, `background`, `documents` of `id` and `text`), or a subtopic of a
+haystack. Haystacks are files in SummHay's released format, or our samples.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The documents of one review, by number, and the background of the review."""
+    """The documents of one review, by number, and the review's background."""
 
     name: str
     background: str = field(repr=False)
     documents: Mapping[int, str] = field(repr=False)
     source: str
-    """The file or haystack of origin, within which a number always identifies the same document."""
+    """The file or haystack of origin. Within it, a number always identifies the same document."""
 
     @property
     def sha256(self) -> str:
@@ -55,8 +55,8 @@ class Collection:
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
     def common(self, other: Collection, among: Iterable[int]) -> list[int]:
-        """The numbers in `among` that belong to documents of the other collection, too. Documents of different sources must have
-        equal texts."""
+        """Return the numbers in `among` whose documents also belong to the other collection. Documents of different sources
+        must have equal texts."""
         there = [number for number in among if number in other.documents]
         if self.source == other.source:
             return there
@@ -65,7 +65,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A decision and other decisions that cite it."""
+    """A decision, with other decisions that cite it."""
 
     name: str
     title: str
@@ -81,7 +81,7 @@ class Cited:
 
 
 def read_cited(entry: str, inputs: Inputs) -> list[Cited]:
-    """The decisions of JSON lines: `id`, `title`, `citation`, `summary`, `citing` (texts). Raises SpecError."""
+    """Read decisions from JSON lines: `id`, `title`, `citation`, `summary`, `citing` (texts). Raises SpecError."""
     decisions = []
     for where, row in _lines(inputs.text(entry), entry):
         texts = [row.get(name) for name in ("title", "summary")]
@@ -102,7 +102,8 @@ def _is_text(value: Any) -> bool:
 
 
 def read_texts(entry: str, inputs: Inputs) -> list[Text]:
-    """The documents of a file, a folder's files or a haystack, sorted by name, without blank ones. Raises SpecError."""
+    """Read the documents of a file, of a folder's files or of a haystack, sorted by name; blank ones are dropped. Raises
+    SpecError."""
     if entry.startswith(SAMPLE) or entry.endswith(".json"):
         return [Text(document.document_id, document.text) for document in _read_haystack(entry, inputs).documents]
     files = [name for name in inputs.digests if name == entry or name.startswith(entry.rstrip("/") + "/")]
@@ -129,7 +130,7 @@ def read_texts(entry: str, inputs: Inputs) -> list[Text]:
 
 
 def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
-    """The collections of a file of JSON lines, or one per subtopic of a haystack: the documents with any of its insights; the
+    """Read collections from JSON lines, or make one per subtopic of a haystack: the documents with any of its insights. Its
     background is the query and the insights. Raises SpecError."""
     if entry.endswith(".jsonl"):
         return [_collection(row, where, entry) for where, row in _lines(inputs.text(entry), entry)]
@@ -147,7 +148,7 @@ def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
 
 
 def _read_haystack(entry: str, inputs: Inputs) -> Haystack:
-    """A file in SummHay's released format, or one of our samples. Raises SpecError."""
+    """Read a file in SummHay's released format, or one of our samples. Raises SpecError."""
     if entry.startswith(SAMPLE) and not inputs.settled:
         inputs.give(entry, json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii"))
     return read_released(inputs.text(entry), entry).haystack

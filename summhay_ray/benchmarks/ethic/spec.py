@@ -13,7 +13,8 @@ from summhay_ray.benchmarks.rating import ExtractSpec, RatingModel, rater_entry
 from summhay_ray.benchmarks.summarizing import NoAnswers
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
-"""The four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same context."""
+"""The paper's four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same
+context."""
 OverLength = Literal["error", "skip", "zero", "truncate-middle"]
 
 HUB, REVISION = "dmis-lab/ETHIC", "34d9a5c6ffd9b06b1eca75d2e7a437bc96d628c4"
@@ -25,7 +26,7 @@ KEY_FREE: dict[str, tuple[Task, ...]] = {
     "offline/support": ("Summarizing",),
     "offline/lead": (),
 }
-"""Model that needs no key -> the tasks that it can answer."""
+"""Offline model -> the tasks that it can answer."""
 
 
 class HubSpec(Strict):
@@ -50,23 +51,23 @@ class ContextSpec(Strict):
 
 
 class EthicModel(ModelSpec):
-    """A model that answers, with its tasks and view of the context."""
+    """A model that answers, its tasks, and its view of the context."""
 
     max_tokens: int = Field(default=4096, ge=1, description="longest answer, in tokens")
     tasks: list[Task] | None = Field(
-        default=None, description="its tasks; null: all, for key-free models those that they can answer"
+        default=None, description="its tasks; null: all (for offline models, those that they can answer)"
     )
-    context: ContextSpec = Field(default=ContextSpec(), description="the part of a context that it is shown")
+    context: ContextSpec = Field(default=ContextSpec(), description="the part of a context that the model sees")
     tokenizer: str | None = Field(default=None, description="path of its tokenizer.json, from the spec's folder; null: cl100k")
 
     @property
-    def asked(self) -> tuple[str, ...] | None:
-        """The tasks that it answers; None: all."""
+    def answered_tasks(self) -> tuple[str, ...] | None:
+        """The tasks that the model answers; None: all."""
         return KEY_FREE.get(self.model) if self.tasks is None else tuple(self.tasks)
 
 
 class EthicJudge(RatingModel):
-    """A judge of section summaries: a model, or a panel of models, whose mean is the rating."""
+    """A judge of section summaries: a model, or a panel of models; the mean of the panel is the rating."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -117,13 +118,13 @@ class EthicSpec(Spec):
 
     @property
     def raters(self) -> list[EthicJudge]:
-        """The judges that are asked; a panel is replaced by its members."""
-        return [one for judge in self.judges for one in judge.asked]
+        """The judges to ask; a panel is replaced by its members."""
+        return [one for judge in self.judges for one in judge.rating_models]
 
     @model_validator(mode="after")
     def _some_task(self) -> EthicSpec:
         for model in self.models:
-            if model.asked == ():
+            if model.answered_tasks == ():
                 raise ValueError(
                     f"models: {model.label} answers none of ETHIC's tasks; offline/names, order, match and support do"
                 )

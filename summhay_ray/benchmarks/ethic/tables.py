@@ -1,7 +1,7 @@
 """The tables of an ETHIC run, and of an `ethic_build` run.
 
-A run's tables hold no scores: these are computed from the rows and the raw answers, so that a new way to read answers costs no
-call.
+The run's tables hold no scores. Scores are computed from the rows and the raw answers, so that a new way to read answers needs
+no call.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,7 @@ class EthicAnswer:
     domain: Annotated[str, "Books, Debates, Medicine, Law, or your own"]
     record: Annotated[str, "ID of the record"]
     document: Annotated[str, "source document, the cluster of the intervals"]
-    outcome: Annotated[
-        str, "answered or failed; skipped or zero if the prompt exceeds the window, as over_length in the spec says"
-    ]
+    outcome: Annotated[str, "answered or failed; if the prompt exceeds the window, skipped or zero, by over_length in the spec"]
     tokens: Annotated[int, "tokens of the whole prompt in the model's tokenizer, before any truncation"]
     shown_tokens: Annotated[int, "tokens of the prompt that was sent; 0 if none was"]
     truncated: Annotated[bool, "whether the middle of the context was left out to fit the window"]

@@ -65,7 +65,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         return {**super().identity(), "criteria": {name: criterion.prompt_hash for name, criterion in self._criteria.items()}}
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
-        """See `Workload`. An item calls its model and all judges; it runs locally if all of them are local."""
+        """See `Workload`. An item calls its model and all judges. It runs locally if all of them are local."""
         settings = self.models.settings()
         judges = [judge.model for judge in self.spec.raters]
         local = all(settings[judge].local for judge in judges)
@@ -75,10 +75,10 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         }
 
     def items(self) -> Iterator[benchmark.Item]:
-        """One item per model and record of its tasks, model by model and document by document."""
+        """Yield one item per model and record of its tasks, model by model and document by document."""
         for model in self.spec.models:
             for place, record in enumerate(self.records):
-                if model.asked is None or record.task in model.asked:
+                if model.answered_tasks is None or record.task in model.answered_tasks:
                     data = {"place": place, "task": record.task, "domain": record.domain, "document": record.document}
                     name = f"{model.label}@{record.task}/{record.domain}/{record.id}"
                     yield benchmark.Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
@@ -96,11 +96,11 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
                 if self.spec.over_length == "truncate-middle":
                     room += ", and no room is left for the context; lower max_tokens, or raise context_window"
                 raise benchmark.NoReply("answer", Failed("context_window", room))
-            # The stage distinguishes the calls of a model that is its own judge. The scripts score the thinking, too.
+            # A model may be its own judge: the stage separates its answers from its ratings. The scripts also score the thinking.
             messages = [*([system(prompt.system)] if prompt.system else []), user(prompt.user)]
             reply = await ask("answer", messages, model=model, keep_thinking=True)
         except benchmark.NoReply as none:
-            # A failed item gets a row too: scores by length need the length of its prompt.
+            # A failed item gets a row, too, because scores by length need the length of its prompt.
             ask.record(none)
             return {ANSWERS.name: [row("failed", "")]}
         rows: dict[str, list[Any]] = {ANSWERS.name: [row("answered", reply.key)], RATINGS.name: []}
@@ -109,7 +109,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         return rows
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
-        """The model's prompt; empty if it is too long and the spec does not say to truncate it."""
+        """Return the model's prompt. It is empty if it is too long and the spec does not ask for truncation."""
         name = model.tokenizer or ""
         count = contexts.counter(self._tokenizers.get(name, ""), name)
         shown = contexts.select_context(record.context, record.question, model.context)
@@ -129,7 +129,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         return _Prompt(tokens=tokens, too_long=True)
 
     def _texts(self, record: Record, context: str) -> tuple[str, str]:
-        """The system prompt, which may be empty, and the user message."""
+        """Return the system prompt, which may be empty, and the user message."""
         prefix = self.spec.layout == "prefix"
         text = record.context_first() if prefix else record.user
         if context != record.context:
@@ -179,7 +179,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
                 counts = (0, 1, tuple(value.votes), tuple(value.keys)) if judge.members else (len(value.votes), value.n_asked)
                 return SectionRating(*head, value.value, known, value.mass, value.how, tokens, outcome.key, *counts)
             ask.fail(STAGE, replace(outcome, message=f"section {pair.number}, {name}: {outcome.message}"))
-            # The scripts count log probabilities without a score as 0.
+            # The scripts treat log probabilities without any score as 0.
             return None if released is None else SectionRating(*head, None, released, None, "malformed", tokens, outcome.key)
 
         asked = [one(judge, pair, name) for judge in self.spec.judges for pair in rated for name in self._criteria]
@@ -199,8 +199,8 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         return f"{record.task}/{record.domain}/{record.id}"
 
     async def references(self, item: benchmark.Item) -> Sequence[str]:
-        """See `Workload`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
-        Attributing the background."""
+        """See `Workload`. Returns the labels. Other tasks return the context (Summarizing), its section (Lookup), the options
+        (Organizing) or the background (Attributing)."""
         record = self.records[item.data["place"]]
         if record.task == "Summarizing":
             return [record.context]
@@ -211,11 +211,11 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         if record.task in ("Organizing", "Attributing"):
             asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
             return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
-        # Only the whole context shows that there is nothing to name.
+        # If there is nothing to name, only the whole context shows that.
         return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
 
     def guess(self, item: benchmark.Item, stage: str, size: str) -> str | None:
-        """See `Workload`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
+        """See `Workload`. For Summarizing, returns a summary of every section, so that the judges' calls are planned, too."""
         if stage == STAGE:
             return "4"
         if item.data["task"] != "Summarizing":
@@ -225,7 +225,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
 
     def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
-        """See `Workload`: the sentences of every summary, and the numbered sections that it covers."""
+        """See `Workload`. Returns the sentences of every summary, and the numbered sections that it covers."""
         texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
         rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
         of = {(record.domain, record.id): lenient_metrics.sections(record.context) for record in self.records}
@@ -241,7 +241,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
 
     def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
-        """`tasks`: one row per task, domain and model."""
+        """Return `tasks`: one row per task, domain and model."""
         return {
             "tasks": [
                 {
@@ -265,7 +265,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """The texts that are sent to a model, with the token counts of the whole prompt and of the sent part."""
+    """The texts to send to a model, with the token counts of the whole prompt and of the part that is sent."""
 
     system: str = ""
     user: str = ""

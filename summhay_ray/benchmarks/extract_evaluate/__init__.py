@@ -1,6 +1,6 @@
 """Extract-then-Evaluate (Wu, Iso et al., EACL 2024): do judges of long summaries need the whole source?
 
-`extract`, `correlations` and `choose` can be used on their own; `kind: extract_evaluate` in a spec runs the whole benchmark.
+`extract`, `correlations` and `choose` can be used on their own. `kind: extract_evaluate` in a spec runs the whole benchmark.
 """
 
 from summhay_ray.benchmarks.extract_evaluate.agreement import RaterComparison, compare_raters

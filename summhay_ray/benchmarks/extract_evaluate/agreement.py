@@ -1,4 +1,4 @@
-"""Agreement of two series of ratings, such as from extracts and from the full document, with the cost of each."""
+"""The agreement of two series of ratings, such as ratings from extracts and from the full document, with the cost of each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from summhay_ray.metrics import concordance, pearson
 from summhay_ray.outcome import MICROS
 
 TEXT = (
-    "Same: equal after rounding. Concordance (Lin; for whole numbers it is Cohen's kappa with quadratic weights) requires equal "
+    "Same: equal after rounding. Concordance (Lin; on whole numbers, Cohen's kappa with quadratic weights) requires equal "
     "ratings, where a correlation only requires that they rise together."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RatingAgreement:
-    """Agreement of two series of ratings of the same texts; a figure that is undefined is None."""
+    """The agreement of two series of ratings of the same texts. An undefined figure is None."""
 
     n: int
     pearson: float | None
@@ -33,11 +33,11 @@ class RatingAgreement:
 
 
 def agreement(first: Sequence[float], other: Sequence[float]) -> RatingAgreement:
-    """The agreement of two series of equal length; position i of both rates the same text."""
+    """Return the agreement of two series of equal length; position i of both rates the same text."""
     n = len(first)
     if not n:
         return RatingAgreement(0, None, None, None, None)
-    # Halves are rounded up. (`round` rounds them to even: 2.5 to 2, but 3.5 to 4.)
+    # Round halves up. (`round` rounds them to even: 2.5 to 2, but 3.5 to 4.)
     same = sum(math.floor(a + 0.5) == math.floor(b + 0.5) for a, b in zip(first, other, strict=True)) / n
     difference = math.fsum(b - a for a, b in zip(first, other, strict=True)) / n
     return RatingAgreement(n, pearson(first, other), concordance(first, other), same, difference)
@@ -45,10 +45,10 @@ def agreement(first: Sequence[float], other: Sequence[float]) -> RatingAgreement
 
 @dataclass(frozen=True)
 class RaterComparison:
-    """Two raters compared on the texts that both rated. Both are from one run, or each is from a run of its own."""
+    """Two raters, compared on the texts that both rated. The raters are from one run, or from two."""
 
     runs: tuple[str, str]
-    """The run of each rater; equal if both are from one run."""
+    """The run of each rater; equal if both are from the same run."""
     raters: tuple[str, str]
     n_rated: tuple[int, int]
     """Number of texts that each rater rated."""
@@ -56,10 +56,10 @@ class RaterComparison:
     by_criterion: Mapping[str, RatingAgreement]
     prompt_tokens: tuple[int, int]
     usd: tuple[float, float]
-    """Dollars that each rater's ratings of the shared texts cost."""
+    """The dollars that each rater's ratings of the shared texts cost."""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay compare`."""
+        """Return the JSON document of `summhay compare`."""
         return {
             "run": self.runs[0],
             "other_run": self.runs[1],
@@ -72,7 +72,7 @@ class RaterComparison:
         }
 
     def sections(self) -> list[Section]:
-        """The comparison as a section with a table: a row per criterion, and one for all."""
+        """Return the comparison as a section with a table: a row per criterion, and one for all."""
         one_run = self.runs[0] == self.runs[1]
         first, other = (
             self.raters if one_run else (f"{rater} of {run}" for rater, run in zip(self.raters, self.runs, strict=True))
@@ -89,9 +89,9 @@ class RaterComparison:
 def compare_raters(
     rates: RatingTable, run: RunStore, raters: Sequence[str] = (), against: RunStore | None = None
 ) -> RaterComparison:
-    """Compare two raters of a run or, with `against`, a rater of `run` with one of `against`. `raters` may be omitted if only one
-    pair is possible, or exactly one name is in both runs. Raises UserError, with the raters, if they cannot be determined or
-    rated no text in common."""
+    """Compare two raters of a run or, with `against`, a rater of `run` with one of `against`. `raters` may be omitted if only
+    one pair is possible, or if exactly one name is in both runs. Raises UserError, which lists the raters, if the pair is
+    unclear or has rated no text in common."""
     runs = (run, against or run)
     tables = [_ratings(rates, store) for store in runs]
     known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]
@@ -130,7 +130,7 @@ def compare_raters(
 
 
 def _ratings(rates: RatingTable, run: RunStore) -> pl.DataFrame:
-    """The readable ratings of a run, with the key of the rated text, the rater, and the answer's tokens and price."""
+    """Return the readable ratings of a run, with the key of the rated text, the rater, and the answer's tokens and price."""
     table = run.at().table(rates.table)
     rater = pl.col(rates.rater) if rates.rater in table.columns else pl.lit(rates.rater)
     if "usd_micros" not in table.columns:

@@ -1,4 +1,5 @@
-"""Choose the method and budget to judge with: by the paper's rule, or from the Pareto front of cost and correlation."""
+"""Choose the method and budget of the extracts for a judge: by the paper's rule, or from the Pareto front of cost and
+correlation."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 SMALL = 1024
-"""The largest budget of the choice that the paper calls Pareto efficient (section 3.4, "under 1024"; 1024 is included)."""
+"""Maximum budget for the choice that the paper calls Pareto efficient (section 3.4, "under 1024"; 1024 is included)."""
 
 DIGITS = 9
 
@@ -15,7 +16,7 @@ Rule = Literal["release", "front"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Correlation and cost of judging by the extracts of one method and budget."""
+    """Correlation and cost of judging extracts by one method and budget."""
 
     method: str
     budget: int | None
@@ -31,13 +32,15 @@ C = TypeVar("C")
 
 
 def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
-    """(Best cell, efficient cells): best has the greatest Pearson + Spearman; `rule` says what is efficient. Ties (to nine
-    decimals) go to the cheaper cell, then to the first. Cells with an undefined correlation are left out. Raises ValueError for
-    another rule.
+    """Return (best cell, efficient cells). The best cell has the greatest Pearson + Spearman. Ties (to nine decimals) go to the
+    cheaper cell, then to the earlier one. Cells with an undefined correlation are left out. Raises ValueError for an unknown
+    rule.
 
-    `release`: best is taken among extracts only (not the full document, budget None); efficient is the best cell of at most 1024
-    tokens: the paper's Table 2 from its Table 3, on the same pairs. `front`: efficient are the cells that no other beats in both
-    cost (`usd`, or the budget unless all have it) and Pearson + Spearman, cheapest first.
+    Rule `release` reproduces the paper's Table 2 from its Table 3, on the same pairs. The best cell must be an extract, not the
+    full document (budget None). The efficient cell is the best one of at most 1024 tokens.
+
+    Rule `front`: a cell is efficient if no other is better in both cost and Pearson + Spearman; the cheapest is listed first.
+    Cost is `usd` if all cells have it, else the budget.
     """
     known = [cell for cell in cells if math.isfinite(total(cell))]
     if rule == "release":
@@ -50,7 +53,7 @@ def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
 
 
 def front(cells: Sequence[C]) -> list[C]:
-    """The Pareto front, cheapest first: each further cell costs more and has a higher Pearson + Spearman."""
+    """Return the Pareto front, cheapest first: each further cell costs more and has a higher Pearson + Spearman."""
     chosen: list[C] = []
     for cell in by_cost(cells):
         if not chosen or total(cell) > total(chosen[-1]):
@@ -59,13 +62,14 @@ def front(cells: Sequence[C]) -> list[C]:
 
 
 def total(cell: Any) -> float:
-    """Pearson + Spearman, rounded to nine decimals so that float noise breaks no tie; NaN if one of them is undefined."""
+    """Return Pearson + Spearman, or NaN if one is undefined. It is rounded to nine decimals, so that float noise breaks no
+    tie."""
     both = [_field(cell, name) for name in ("pearson", "spearman")]
     return math.nan if None in both else round(float(sum(both)), DIGITS)
 
 
 def by_cost(cells: Sequence[C]) -> list[C]:
-    """The cells, cheapest first; among equal ones, by the greater Pearson + Spearman, then in the given order."""
+    """Sort cells by cost. Cells of equal cost are sorted by Pearson + Spearman, greatest first, then stay in the given order."""
     dollars = [_field(cell, "usd") for cell in cells]
     priced = all(usd is not None and math.isfinite(usd) for usd in dollars)
     costs = dollars if priced else [_field(cell, "budget") for cell in cells]

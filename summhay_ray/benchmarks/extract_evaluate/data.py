@@ -13,9 +13,9 @@ from summhay_ray.errors import SpecError
 from summhay_ray.text import parsed_json, read_json_lines
 
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
-"""Criterion -> the names of its human scores in files; a criterion that is not listed has only its own name."""
+"""Criterion -> the names of its human scores in files. A criterion that is not listed is called by its own name."""
 SAMPLE = "sample/"
-"""Prefix of `pairs` entries that come with the package."""
+"""Prefix of the entries of `pairs` that come with the package."""
 _Name = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 
 
@@ -30,7 +30,7 @@ _Written = Annotated[str, AfterValidator(_not_blank)]
 
 @dataclass(frozen=True)
 class Pair:
-    """One summary with its source, reference and human scores."""
+    """A summary with its source, reference and human scores."""
 
     dataset: str
     doc_id: str
@@ -46,12 +46,12 @@ class Pair:
         return f"{self.dataset}/{self.doc_id}/{self.system_id}"
 
     def human(self, criterion: str) -> float | None:
-        """The human score for a criterion; None if the file has none."""
+        """Return the human score for a criterion, or None if the file has none."""
         return next((self.scores[name] for name in ALIASES.get(criterion, (criterion,)) if name in self.scores), None)
 
 
 class _Row(Strict):
-    """A pair as files have it."""
+    """A pair as it is written in files."""
 
     model_config = ConfigDict(extra="ignore")
     dataset: _Name
@@ -64,12 +64,12 @@ class _Row(Strict):
 
 
 def read_pairs(text: str, file: str) -> list[Pair]:
-    """The pairs of a file. Raises SpecError, in one line that names file, entry and field.
+    """Read the pairs of a file. Raises SpecError with a message of one line that names file, entry and field.
 
-    Three forms: a JSON list or JSON lines of `{doc_id, system_id, source, system_output, reference, scores}` (the paper's
-    benchmark files), or `{"documents": {doc_id: {"source": ...}}, "pairs": [{doc_id, system_id, summary, ...}]}`, which stores
-    each source once. `summary` and `system_output` are synonyms; `reference` and `scores` are optional. The dataset is the pair's
-    `dataset`, else the file's, else the file's name without its suffix.
+    A file has one of three forms. The paper's benchmark files are a JSON list, or JSON lines, of `{doc_id, system_id, source,
+    system_output, reference, scores}`. The third form, `{"documents": {doc_id: {"source": ...}}, "pairs": [{doc_id, system_id,
+    summary, ...}]}`, stores each source once. `summary` and `system_output` are synonyms; `reference` and `scores` are
+    optional. The dataset is the pair's `dataset`, else the file's, else the file's name without its suffix.
     """
     content = _content(text, file)
     name = PurePath(file).stem
@@ -88,7 +88,7 @@ def read_pairs(text: str, file: str) -> list[Pair]:
 
 
 def sample(entry: str) -> bytes:
-    """The content of `sample/NAME`, which comes with the package. Raises SpecError if there is no such sample."""
+    """Return the content of `sample/NAME`, which comes with the package. Raises SpecError if there is no such sample."""
     folder = resources.files("summhay_ray.benchmarks.extract_evaluate").joinpath("sample")
     file = folder.joinpath(f"{entry.removeprefix(SAMPLE)}.json")
     if not file.is_file():

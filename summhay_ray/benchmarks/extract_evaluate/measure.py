@@ -1,4 +1,5 @@
-"""Score the ratings: correlation with human scores, difference from the full document, choice of a method. Pure."""
+"""Pure functions that compute scores from ratings: correlation with human scores, difference from the full document, choice
+of a method."""
 
 import math
 from collections import Counter
@@ -18,23 +19,23 @@ from summhay_ray.metrics import COEFFICIENTS, Bootstrap, Correlations, between_m
 from summhay_ray.outcome import MICROS
 
 PAIR = ("dataset", "doc_id", "system_id")
-"""The columns that identify a source with one summary of it."""
+"""The columns that identify a source and one summary of it."""
 TASK = ("dataset", "criterion", "rater")
-"""The columns that identify a task: one table of the paper."""
+"""The columns that identify a task, which is one table of the paper."""
 BINS = 10
-"""Equal parts of a source, for the positions of extracted sentences."""
+"""Number of equal parts of a source, for the positions of extracted sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the scores; not part of the run's identity."""
+    """Settings of the scores, which are not part of the run's identity."""
 
     seed: int
     resamples: int
     splits: int
     price_per_mtok: float
     failed_as: float | None = None
-    """The rating that stands in for a malformed one; None: it is left out. Calls that failed are always left out."""
+    """The rating to use for a malformed answer; None leaves it out. Failed calls are always left out."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Column:
 
     @property
     def cell(self) -> Cell:
-        """The cell for `choose`, which expects budget None for the full document."""
+        """The cell in the form that `choose` expects: its budget is None for the full document."""
         return Cell(self.method, self.budget or None, self.found.pearson, self.found.spearman, self.usd)
 
 
@@ -70,12 +71,12 @@ class Task:
     human: Sequence[float | None]
     columns: Sequence[Column]
     boot: Bootstrap | None
-    """None if there are no human scores."""
+    """None without human scores."""
     scored: Sequence[int]
     """Positions of the pairs with a human score; the bootstrap covers only these."""
 
     def of(self, method: str) -> Column | None:
-        """The column of a full-document method (FULL or CUT); None if the run has none."""
+        """Return the column of a full-document method (FULL or CUT), or None if the run has none."""
         return next((column for column in self.columns if column.method == method), None)
 
 
@@ -101,9 +102,11 @@ def measured(tables: Tables, settings: Settings) -> Tables:
 
 
 def by_query(tables: Tables) -> ByQuery:
-    """The figures of each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER), two for each criterion: the Pearson
-    correlation with people within a document, if people scored it (a query is a document), and the rating (a query is a
-    summary)."""
+    """Return two figures per system and criterion. Systems are METHOD@BUDGET_RATER or, for the full document, METHOD_RATER.
+
+    One figure is the Pearson correlation with people within a document, if people scored it; its query is the document. The
+    other is the rating; its query is the summary.
+    """
     at = pl.when(pl.col("budget") > 0).then(pl.concat_str(pl.lit("@"), "budget")).otherwise(pl.lit(""))
     rated = tables["extract_ratings"].with_columns(
         pl.concat_str("method", at, pl.lit("_"), "rater").alias("system"),
@@ -176,11 +179,11 @@ def _frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
     return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=dict(schema), orient="row")
 
 
-# --- the ratings, task by task -------------------------------------------------------------------------------------------
+# --- ratings by task -----------------------------------------------------------------------------------------------------
 
 
 def _tasks(tables: Tables, settings: Settings) -> Iterator[Task]:
-    """The tasks, each with every item: joined with its rating, if any, and with the human score of its summary."""
+    """Yield the tasks. A task has every item, joined with its rating, if any, and with the human score of its summary."""
     key = [*PAIR, "method", "budget", "criterion", "rater"]
     columns = [*key, "rating", "prompt_tokens", "usd_micros"]
     malformed = tables["failures"].filter(pl.col("kind") == "malformed")["item_id"].unique()
@@ -203,7 +206,7 @@ def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> T
     paid = bool(rows["usd_micros"].fill_null(0).sum())
     columns = []
     for (method, budget), asked in rows.group_by("method", "budget", maintain_order=True):
-        # Some cells of an unfinished run may lack pairs that others have.
+        # In an unfinished run, some cells may lack pairs that others have.
         cell = places.select(PAIR).join(asked, on=PAIR, how="left", maintain_order="left")
         answers = zip(cell["rating"].to_list(), cell["malformed"].to_list(), strict=True)
         ratings = [settings.failed_as if rating is None and malformed else rating for rating, malformed in answers]
@@ -227,7 +230,7 @@ def _mean(values: pl.Series) -> float | None:
 
 
 def _correlations(task: Task) -> Iterator[dict[str, Any]]:
-    """One row per cell (Tables 3 and 4)."""
+    """Yield one row per cell (Tables 3 and 4)."""
     known = [column for column in task.columns if column.found.pearson is not None and column.found.spearman is not None]
     on_front = {(cell.method, cell.budget or 0) for cell in front([column.cell for column in known])}
     for column in task.columns:
@@ -240,7 +243,7 @@ def _correlations(task: Task) -> Iterator[dict[str, Any]]:
             "on_front": (column.method, column.budget) in on_front,
             "documents": len(there),
             "n": column.found.n if task.boot else sum(rating is not None for rating in column.ratings),
-            # If only some pairs have human scores, the others are not counted as missing.
+            # If only some pairs have human scores, the rest are not counted as missing.
             "n_expected": len(task.scored) if task.boot else len(column.ratings),
             "reason": column.found.reason,
         }
@@ -256,7 +259,7 @@ def _figures(correlated: Correlations, drawn: Mapping[str, Any], boot: Bootstrap
 
 
 def _differences(task: Task) -> Iterator[dict[str, Any]]:
-    """Correlation of every cell minus that of FULL, and of CUT, on the same pairs and resamples, at each level."""
+    """Yield each cell's correlation minus that of FULL, and of CUT, on the same pairs and resamples, at each level."""
     for against in filter(None, map(task.of, (FULL, CUT))):
         for column in task.columns:
             if column is against or not task.boot:
@@ -276,7 +279,8 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def _agreement(task: Task) -> Iterator[dict[str, Any]]:
-    """Agreement of every cell's ratings with those from the full document, and the share of its dollars that is saved."""
+    """Yield the agreement of each cell's ratings with those from the full document, and the share of its dollars that the
+    cell saves."""
     full = task.of(FULL)
     for column in task.columns if full is not None else ():
         if column is full or full is None:
@@ -288,7 +292,7 @@ def _agreement(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def _levels(task: Task) -> Iterator[dict[str, Any]]:
-    """Correlations within documents (mean) and between the systems' means; the paper has only pooled ones."""
+    """Yield correlations within documents (mean) and between the systems' means. The paper has only pooled correlations."""
     for column in task.columns if task.boot else ():
         for level, at in list(zip(LEVEL_NAMES, _at_levels(task, column.ratings), strict=True))[1:]:
             figures = _figures(at.found, at.drawn, task.boot)
@@ -307,12 +311,13 @@ class AtLevel:
     drawn: Mapping[str, Any]
     """Coefficient -> its values in the resamples."""
     n: int
-    """The number of pairs, documents or systems, by level, that the figure includes."""
+    """The number of pairs, documents or systems (by level) behind the figure."""
     n_expected: int
 
 
 def _at_levels(task: Task, ratings: Sequence[float | None]) -> Sequence[AtLevel]:
-    """The correlations of ratings, in the task's order of pairs, at each of `LEVEL_NAMES`. The task needs a bootstrap."""
+    """Return the correlations of ratings at each of `LEVEL_NAMES`. Ratings are in the task's order of pairs. The task needs a
+    bootstrap."""
     assert task.boot is not None
     given, human = ([of[place] for place in task.scored] for of in (ratings, task.human))
     documents, systems = ([of[place] for place in task.scored] for of in (task.documents, task.systems))
@@ -327,7 +332,7 @@ def _at_levels(task: Task, ratings: Sequence[float | None]) -> Sequence[AtLevel]
 
 
 def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Table 2: the full document (FULL and CUT), the paper's choices, and the same choices on held-out documents."""
+    """Yield Table 2: the full document (FULL and CUT), the paper's choices, and the same choices on held-out documents."""
     if task.boot is None:
         return
     by_place = {(column.method, column.budget): column for column in task.columns}
@@ -348,7 +353,8 @@ def _choice_row(task: Task, name: str, column: Column) -> dict[str, Any]:
 
 
 def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Choose on one half of the documents and measure on the other: the mean over all splits, and their middle 95 %."""
+    """Choose on one half of the documents and measure on the other. Yields the mean over all splits, and the range of the
+    middle 95 %."""
     documents = [task.documents[place] for place in task.scored]
     human = [score for score in task.human if score is not None]
     halves = Bootstrap.halves(human, documents, settings.seed, settings.splits)
@@ -400,11 +406,11 @@ def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 _PAPERS = ("pearson", "spearman")
-"""The coefficients that the paper reports and chooses by."""
+"""The coefficients that the paper reports and uses for its choice."""
 
 
 def _mean_and_range(values: Mapping[str, NDArray[np.float64]]) -> dict[str, float | None]:
-    """Mean over the splits, and the range of the middle 95 % of them."""
+    """Return the mean over the splits, and the range of the middle 95 % of them."""
     row: dict[str, float | None] = {}
     for name, drawn in values.items():
         kept = drawn[np.isfinite(drawn)]
@@ -417,7 +423,7 @@ def _mean_and_range(values: Mapping[str, NDArray[np.float64]]) -> dict[str, floa
 
 
 def _metrics(tables: Tables, settings: Settings) -> Iterator[dict[str, Any]]:
-    """The baselines of Table 2, by dataset and criterion."""
+    """Yield the baselines of Table 2, by dataset and criterion."""
     both = tables["human_scores"].join(tables["metric_scores"], on=PAIR, how="inner", suffix="_of_metric")
     for (dataset, criterion, metric), rows in both.sort(*PAIR).group_by("dataset", "criterion", "metric", maintain_order=True):
         ratings, human = rows["score_of_metric"].to_list(), rows["score"].to_list()
@@ -429,8 +435,8 @@ def _metrics(tables: Tables, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _positions(extracts: pl.DataFrame) -> pl.DataFrame:
-    """Figure 2: the share of extracted sentences in each tenth of the source, every extract with the same weight, for the largest
-    budget of at most 1024 tokens, else the smallest."""
+    """Return Figure 2: the share of extracted sentences in each tenth of the source. Every extract has the same weight. The
+    budget is the largest of at most 1024 tokens, else the smallest."""
     budgets = sorted(set(extracts["budget"].to_list()))
     budget = max([limit for limit in budgets if limit <= SMALL], default=budgets[0] if budgets else SMALL)
     chosen = extracts.filter((pl.col("budget") == budget) & (pl.col("index").list.len() > 0))

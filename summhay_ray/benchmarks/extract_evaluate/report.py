@@ -33,7 +33,7 @@ def sections(scores: Tables) -> Iterator[Section]:
         yield Section("Full document or extract", f"{FULL_TEXT} {CHOICES_TEXT} {INTERVALS}", table, units)
     if scores["metrics"].height:
         table = _without(scores["metrics"], "kendall")
-        yield Section("Metrics beside the raters", INTERVALS, table)
+        yield Section("Metrics next to the raters", INTERVALS, table)
     for names, rows in scores["correlations"].group_by(TASK, maintain_order=True):
         task = " · ".join(map(str, names))
         cells = rows.drop(TASK)
@@ -55,7 +55,7 @@ def sections(scores: Tables) -> Iterator[Section]:
         )
         for name in ("pearson", "spearman") if curve.height > 1 else ():
             title = f"{name.capitalize()} by length: {task}"
-            # The full document as a horizontal line, as in the paper's figure.
+            # Draw the full document as a horizontal line, as in the paper's figure.
             levels = cells.filter(pl.col("budget") == 0).drop("budget").join(curve.select("budget").unique(), how="cross")
             columns = ("method", "budget", name, f"{name}_low", f"{name}_high", "n", "n_expected")
             both = pl.concat(cells.select(columns) for cells in (levels.sort("method", "budget"), curve))
@@ -111,7 +111,7 @@ def _more(scores: Tables) -> Iterator[Section]:
 
 
 def _only_several(cells: pl.DataFrame) -> pl.DataFrame:
-    """The cells without the counts of samples if every rating is one answer or an expectation."""
+    """Drop the counts of samples if every rating is a single answer or an expectation."""
     several = (cells["samples_expected"] > cells["n"]).any()
     return cells if several else cells.drop("samples", "samples_expected")
 

@@ -15,13 +15,13 @@ from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import UserError
 
 FULL, CUT = "full", "full-release"
-"""The whole source; and the source as the paper's code cuts it by mistake."""
+"""Names of the whole source, and of the source as the paper's code cuts it by mistake."""
 PRICE = 30.0
 """The paper's price in dollars per million input tokens (section 3.1, footnote 4)."""
 
 
 def _metric(value: Any) -> Any:
-    """Expand the short forms: `NAME`, and `{NAME: MODEL}` for a metric with its model."""
+    """Expand the short forms of a metric: `NAME`, and `{NAME: MODEL}`."""
     if isinstance(value, str):
         return {"metric": value}
     if isinstance(value, dict) and len(value) == 1 and "metric" not in value:
@@ -35,7 +35,7 @@ class CriterionSpec(Strict):
 
     name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or your own, with scale and prompt")
     human: str = Field(default="", description="the field of `scores` with the human scores; empty: the criterion's name")
-    # YAML and JSON have lists in place of tuples.
+    # YAML and JSON have lists instead of tuples.
     scale: Annotated[tuple[int, int], BeforeValidator(lambda one: tuple(one) if isinstance(one, list) else one)] | None = Field(
         default=None, description="[low, high], whole numbers; null: the criterion's own"
     )
@@ -54,15 +54,16 @@ class CriterionSpec(Strict):
         return self
 
     @property
-    def on(self) -> judge.Scale:
-        """The scale: the spec's, else the criterion's own."""
+    def effective_scale(self) -> judge.Scale:
+        """Return the scale: the spec's, else the criterion's own."""
         return judge.Scale(*self.scale) if self.scale else judge.criteria()[self.name].scale
 
     def make(self, prompt: str) -> judge.Criterion:
-        """The criterion. `prompt`: the text of its prompt file; empty: ours. Raises ValueError if a placeholder is missing."""
+        """Return the criterion. `prompt`: the text of its prompt file; empty: ours. Raises ValueError if a placeholder is
+        missing."""
         own = judge.criteria().get(self.name)
         text = prompt or (own.prompt if own else "")
-        return judge.Criterion(self.name, self.on, text, own.version if own and not prompt else 1)
+        return judge.Criterion(self.name, self.effective_scale, text, own.version if own and not prompt else 1)
 
 
 class MetricSpec(Strict):
@@ -78,7 +79,7 @@ class MetricSpec(Strict):
 
     @model_validator(mode="after")
     def _makes(self, info: ValidationInfo) -> MetricSpec:
-        # A stored run's spec has a validation context, and imports no user code.
+        # The spec of a stored run is validated with a context, which prevents the import of user code.
         if not info.context or ":" not in self.metric:
             as_value_error(make_metric, self.metric, self.model)
         return self
@@ -101,7 +102,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
         min_length=1, description="files of summaries with sources and human scores, relative to the spec; or sample/pairs"
     )
     criteria: list[CriterionEntry] = Field(
-        default=[CriterionSpec(name="faithfulness")], min_length=1, description="what is rated"
+        default=[CriterionSpec(name="faithfulness")], min_length=1, description="the criteria of the ratings"
     )
     methods: list[str] = Field(
         default=["lead", "rouge-1", "rouge-2", "rouge-1+2"], description="extraction methods; or module:Class"
@@ -109,9 +110,11 @@ class ExtractEvaluateSpec(OfWordsSpec):
     budgets: list[int] = Field(default=list(extracts.BUDGETS), description="maximum length of an extract, in cl100k tokens")
     full: list[Literal["whole", "release"]] = Field(
         default=["whole", "release"],
-        description="the source without extraction: whole, and as the paper's code cuts it (by characters in place of tokens)",
+        description="the source without extraction: whole, and as the paper's code cuts it (by characters instead of tokens)",
     )
-    full_tokens: int = Field(default=8000, ge=1, description="most tokens of a prompt with full: release, which cuts the source")
+    full_tokens: int = Field(
+        default=8000, ge=1, description="maximum tokens of a prompt with full: release, which cuts the source"
+    )
     models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of its model")
     raters: list[Rater] = Field(min_length=1, description="the models that rate")
     metrics: list[MetricEntry] = Field(default=[], description="baselines for the raters: rouge-1, bertscore, bartscore, ...")
@@ -119,7 +122,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
         default="default", description="release: make extracts and read answers as the paper's code does, mistakes included"
     )
     price_per_mtok: float = Field(
-        default=PRICE, ge=0, description="dollars per million input tokens, used to show a cost for raters that are free"
+        default=PRICE, ge=0, description="dollars per million input tokens, to show a cost for free raters"
     )
     resamples: int = Field(default=2000, ge=100, description="resamples of the bootstrap over documents")
     splits: int = Field(
@@ -158,12 +161,12 @@ class ExtractEvaluateSpec(OfWordsSpec):
                 raise ValueError(f"models: {error}") from error
         for criterion in self.criteria if any(rater.logprobs for rater in self.raters) else ():
             try:
-                judge.check_logprobs(criterion.on)
+                judge.check_logprobs(criterion.effective_scale)
             except ValueError as error:
                 raise ValueError(f"criteria: {criterion.name}: {error}") from error
         return self
 
     def cells(self) -> list[tuple[str, int]]:
-        """(method, budget) of each text that raters are shown for a pair; the full document has budget 0."""
+        """Return (method, budget) of each text that raters see for a pair; the full document has budget 0."""
         fulls = [(FULL, 0)] * ("whole" in self.full) + [(CUT, 0)] * ("release" in self.full)
         return [*fulls, *((method, budget) for method in self.methods for budget in self.budgets)]

@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, CriterionSpec, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, rate_text, sample_counts, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, extracted_values, rate_text, sample_counts
 from summhay_ray.benchmarks.retrieval import NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import SpecError, UserError
@@ -32,9 +32,9 @@ class ExtractRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    method: Annotated[str, "how sentences were chosen"]
+    method: Annotated[str, "the extraction method"]
     budget: Annotated[int, "maximum tokens of the extract"]
-    index: Annotated[tuple[int, ...], "the sentences' numbers in the source, from 0, in the order in which they are shown"]
+    index: Annotated[tuple[int, ...], "numbers of the sentences in the source, from 0, in the order shown"]
     tokens: Annotated[int, "cl100k tokens of the extract"]
     n_sentences: Annotated[int, "sentences of the source"]
 
@@ -46,11 +46,11 @@ class RatingRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    method: Annotated[str, "how sentences were chosen; full: the whole source; full-release: as the paper's code cuts it"]
+    method: Annotated[str, "the extraction method; full: the whole source; full-release: the source as the paper's code cuts it"]
     budget: Annotated[int, "maximum tokens of the extract; 0 for the full source"]
-    criterion: Annotated[str, "what is rated"]
-    rater: Annotated[str, "who rates"]
-    rating: Annotated[float, "on the criterion's scale"]
+    criterion: Annotated[str, "the criterion"]
+    rater: Annotated[str, "the rater"]
+    rating: Annotated[float, "the rating, on the criterion's scale"]
     how: Annotated[str, "text: one answer; samples: the mean of several; logprobs: the expectation over the first token; panel"]
     votes: Annotated[tuple[float, ...], "the ratings of the readable samples, or of the members of a panel"]
     n_asked: Annotated[int, "samples that were requested"]
@@ -67,8 +67,8 @@ class HumanRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    criterion: Annotated[str, "what is scored"]
-    score: Annotated[float, "as in the file"]
+    criterion: Annotated[str, "the criterion"]
+    score: Annotated[float, "the human score, as in the file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class MetricRow:
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
-    metric: Annotated[str, "as the spec names it"]
+    metric: Annotated[str, "the metric's name in the spec"]
     score: Annotated[float | None, "null if undefined: there is no reference, or the metric returned NaN or an infinity"]
 
 
@@ -154,14 +154,14 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         }
 
     def _weights(self) -> Iterator[tuple[str, str]]:
-        """(label, folder or hub name of its model) of each method and metric; the name is empty if it uses none."""
+        """Yield (label, folder or hub name of its model) of each method and metric. The name is empty if it uses no model."""
         for method in self.spec.methods:
             yield f"method {method}", self.spec.models.get(method) or extracts.own_model(method)
         for metric in self.spec.metrics:
             yield f"metric {metric.label}", metric.model or getattr(make_metric(metric.metric), "own_model", "")
 
     def items(self) -> Iterator[benchmark.Item]:
-        """All ratings, pair by pair, so that the extracts of a pair are made once."""
+        """Yield all ratings, pair by pair, so that the extracts of a pair are made once."""
         for place, pair in enumerate(self.pairs.values()):
             for method, budget in self.spec.cells():
                 for criterion in self._criteria_of(pair):
@@ -176,8 +176,8 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
                             "rater": rater.label,
                         }
                         shown = method if method in (FULL, CUT) else f"{method}@{budget}"
-                        # Items whose prompts share a prefix form a group. A prompt begins with the source or extract. If that
-                        # depends on the summary, a group is one pair and extract; else it is one document.
+                        # Items whose prompts share a prefix form a group. A prompt begins with the source or extract. If the
+                        # extract depends on the summary, a group is one pair and extract; otherwise it is one document.
                         chosen = method not in (FULL, CUT, LEAD) or rater.extract is not None
                         begins = f"{pair.id}/{shown}" if chosen else f"{pair.dataset}/{pair.doc_id}"
                         yield benchmark.Item(
@@ -192,7 +192,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
     # --- a pair: its extracts, human scores, metrics ----------------------------------------------------------------
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """Everything about a pair that needs no rater: its extracts, human scores and metric scores."""
+        """Prepare what a pair needs before it is rated: its extracts, human scores and metric scores."""
         pair = self.pairs[source]
         made = {method: self._extracts(pair, method, self._models) for method in self.spec.methods}
         n_sentences = extracts.n_sentences(pair.source, self._script)
@@ -220,7 +220,8 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
 
     @functools.cached_property
     def _metric_scores(self) -> Callable[[int], Mapping[str, Sequence[float | None]]]:
-        """Number of a batch -> the scores of its pairs by each metric. The sources of a batch go to one worker."""
+        """Return a function from the number of a batch to the scores of its pairs by each metric. One worker gets all sources
+        of a batch."""
         made = {metric.label: make_metric(metric.metric, metric.model) for metric in self.spec.metrics}
         pairs = list(self.pairs.values())
 
@@ -251,7 +252,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         return isinstance(extracts.make_extractor(method, self.spec.models.get(method)), extracts.WithWeights)
 
     def _criteria_of(self, pair: Pair) -> list[CriterionSpec]:
-        """The criteria that the pair is rated for."""
+        """Return the criteria by which the pair is rated."""
         return [one for one in self.spec.criteria if not one.datasets or pair.dataset in one.datasets]
 
     # --- a rating ------------------------------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
             return {}
         rating = outcome.value
         settings, extract = rater.settings(self.models.sampling(rater))
-        [first, *_] = judge.rating_requests(criterion, shown_of(extract, values), settings)
+        [first, *_] = judge.rating_requests(criterion, extracted_values(extract, values), settings)
         prompt_tokens = count_tokens(first.messages[0].content)
         row = RatingRow(
             **{name: data[name] for name in ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")},
@@ -315,24 +316,25 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         return by_query(tables)
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
-        """Tables 2 to 5 and Figures 2, 3 and 8 of the paper, for these pairs and raters."""
+        """Return Tables 2 to 5 and Figures 2, 3 and 8 of the paper, for these pairs and raters."""
         return list(sections(scores))
 
     def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: one part per pair, if any method runs a model in this process."""
+        """See `Workload`. Returns one part per pair, if any method runs a model in this process."""
         if not any(map(self._reads_weights, self.spec.methods)):
             return ()
         return [{"pair": source} for source in dict.fromkeys(item.source for item in items)]
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: run these models on the sentences of a pair; the results go to the store."""
+        """See `Workload`. Runs these models on the sentences of a pair and stores the results."""
         before = replace(self._models.computed)
         for method in filter(self._reads_weights, self.spec.methods):
             self._extracts(self.pairs[part["pair"]], method, self._models)
         return self._models.computed.since(before)
 
     def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`: no model is loaded. Extracts that are not computed yet get stand-ins that fill their budgets."""
+        """See `Workload`. Loads no model: extracts that are not computed yet are replaced by stand-ins that fill their
+        budgets."""
         pair, made = self.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
         for method in self.spec.methods:
             try:
@@ -358,7 +360,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         return replace(results, warnings=(*results.warnings, *found))
 
     def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
-        """`criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""
+        """Return `criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""
         criteria = {
             name: {
                 "scale": [criterion.scale.low, criterion.scale.high],
@@ -376,12 +378,11 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
 
 
 def _shown_to(items: Sequence[benchmark.Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:
-    """Item id -> the numbers of the sentences that the rater is shown; full documents are left out."""
+    """Map each item id to the numbers of the sentences that the rater sees. Full documents are left out."""
     return {item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made}
 
 
 def cut_as_released(source: str, summary: str, template: str, max_tokens: int) -> str:
-    """The source, cut as by the paper's code, which keeps one character per available token, if the prompt exceeds
-    `max_tokens`."""
+    """Cut the source as the paper's code does if the prompt exceeds `max_tokens`: keep one character per available token."""
     others = count_tokens(template) + count_tokens(summary) + 1
     return source if others + count_tokens(source) <= max_tokens else source[: max(max_tokens - others, 0)]

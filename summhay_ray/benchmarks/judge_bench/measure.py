@@ -1,6 +1,6 @@
-"""Measures judges on annotated summaries, part by part: the two parts of a blend, or of a cascade.
+"""Measure judges on annotated summaries. A blend or a cascade is measured part by part.
 
-A part may be a stored prediction wherever it may be a model. This module asks no model itself: it calls an `AskJudge`.
+Any part may be a stored prediction instead of a model. This module calls no model itself: it calls an `AskJudge`.
 """
 
 from collections import Counter
@@ -25,15 +25,16 @@ Pair = tuple[int, int]
 
 
 class Measure:
-    """Computes the figures of judges on annotated summaries of `file`. `held_out`: the free judge is fitted on the other
-    topics."""
+    """Computes the figures of judges on the annotated summaries of `file`. `held_out`: fit the free judge (`offline/judge`),
+    for each topic, on the other topics."""
 
     def __init__(self, summaries: Sequence[bench.AnnotatedSummary], file: str, held_out: bool) -> None:
         self._summaries, self._file, self._held_out = summaries, file, held_out
         self.all: Wanted = [range(len(summary.insights)) for summary in summaries]
         self._summarizers = [parse_system(summary.system).model or "unknown" for summary in summaries]
         self._free: dict[bool, list[list[bench.Rated]]] = {}
-        """Whether the free judge sees all insights of a summary at once -> its ratings of each summary's insights."""
+        """The free judge's ratings of each summary's insights. The key is True for the judge that sees all insights of a
+        summary at once."""
 
     def row(self, judge: BenchJudge, ask: AskJudge) -> BenchRow:
         judged = self.outcomes_of(judge, self.all, ask)
@@ -65,7 +66,7 @@ class Measure:
         )
 
     def outcomes_of(self, judge: BenchJudge, wanted: Wanted, ask_judge: AskJudge) -> Judged:
-        """The outcomes of a judge for the wanted insights. A cascade passes on the least certain insights of the whole file."""
+        """Return a judge's outcomes for the wanted insights. A cascade passes on the least certain insights of the whole file."""
         parts: list[Judged] = []
 
         async def ask(named: judging.Named, pairs: Sequence[Pair], share: float) -> list[Outcome[judging.Verdict]]:
@@ -96,7 +97,7 @@ class Measure:
         outcomes: Outcomes = [{} for _ in wanted]
         for (summary, place), outcome in zip(pairs, run_loop(lambda: composed.judge(judge.named, pairs)), strict=True):
             outcomes[summary][place] = outcome
-        # One part of unknown cost makes the cost unknown; one part of estimated cost makes it an estimate.
+        # If a part has an unknown cost, the total is unknown. If a part's cost is an estimate, so is the total.
         micros = [part.micros for part in parts if part.micros is not None]
         known = sum(micros) if len(micros) == len(parts) else None
         sources = {part.source for part in parts}
@@ -104,7 +105,7 @@ class Measure:
         return Judged(outcomes, known, source, votes)
 
     def _part(self, judge: BenchJudge, named: judging.Named, wanted: Wanted, ask: AskJudge) -> Judged:
-        """The outcomes of a judge that is not composed of others: stored predictions, the free judge, or one that is asked."""
+        """Return the outcomes of a judge without parts: stored predictions, the free judge, or a judge that is asked."""
         if named.kind == "stored":
             key = named.text.removeprefix(bench.STORED_PREFIX)
             verdicts = bench.stored_verdicts(self._summaries, key)
@@ -116,15 +117,15 @@ class Measure:
             return Judged(outcomes, bench.stored_micros(key, self._summaries, verdicts, wanted), "estimated")
         if not is_free(named):
             return ask(judge, named, wanted)
-        # A judge that sees all insights of a summary at once gets all of them, as in a run.
-        together = named.kind == "offline"
-        if together not in self._free:
+        # As in a run, a judge that sees all insights of a summary at once gets all of them.
+        sees_all = named.kind == "offline"
+        if sees_all not in self._free:
             if self._held_out:
-                self._free[together] = fit.held_out(fit.measure(self._summaries), together)
+                self._free[sees_all] = fit.held_out(fit.measure(self._summaries), sees_all)
             else:
                 texts = [([insight.text for insight in summary.insights], summary.bullets) for summary in self._summaries]
-                self._free[together] = [bench.rate(row, bullets, together) for row, bullets in texts]
-        rows = zip(self._free[together], wanted, strict=True)
+                self._free[sees_all] = [bench.rate(row, bullets, sees_all) for row, bullets in texts]
+        rows = zip(self._free[sees_all], wanted, strict=True)
         return Judged([{place: Answer(rated[place].verdict) for place in places} for rated, places in rows])
 
 

@@ -16,15 +16,15 @@ from summhay_ray.outcome import Outcome
 Source = Literal["free", "estimated", "spent"]
 
 Wanted = Sequence[Sequence[int]]
-"""The insights of each summary to judge, by index."""
+"""The insights to judge in each summary, by index."""
 
 Outcomes = list[dict[int, Outcome[Verdict]]]
-"""For each summary: index of an insight -> the outcome of judging it."""
+"""Per summary: index of an insight -> the outcome of judging it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The outcomes of a judge, or of a part of one, and their cost."""
+    """The outcomes of a judge, or of one of its parts, and their cost."""
 
     outcomes: Outcomes
     micros: int | None = 0
@@ -42,7 +42,7 @@ class PanelVotes:
     n: int
     """Insights that all members judged."""
     unanimous: int
-    """Insights that all members give the same label."""
+    """Insights to which all members give the same label."""
     tied: int
     """Insights without a most frequent label."""
     alpha: float | None
@@ -59,21 +59,21 @@ class BenchRow:
     usd_per_200: float | None
     usd_source: Source | None
     failures: dict[str, int]
-    """Error of a failure -> the number of judgments that failed with it."""
+    """Error -> the number of judgments that failed with it."""
     messages: dict[str, str] = field(default_factory=dict)
-    """Error of a failure -> the message of the first one."""
+    """Error -> the message of its first failure."""
     panel: PanelVotes | None = None
     """For a panel, or a judge asked several times: how its members agree."""
     bias: JudgeBias | None = field(repr=False, default=None)
 
     @property
     def missing(self) -> str:
-        """The missing judgments in words, with the first error of a user-defined judge."""
+        """Describe the missing judgments in words, with the first error of a user-defined judge."""
         shown = {"judge_error": f" ({self.messages.get('judge_error')})"}
         return ", ".join(f"{count} {error}{shown.get(error, '')}" for error, count in self.failures.items())
 
     def to_json(self) -> dict[str, Any]:
-        """The judge's entry in the JSON document."""
+        """Return the judge's entry in the JSON document."""
         costs = {name: getattr(self, name) for name in ("usd", "usd_per_200", "usd_source")}
         panel = {} if self.panel is None else {"panel": asdict(self.panel)}
         return {
@@ -94,7 +94,7 @@ class BenchResult:
     n_insights: int
     judges: list[BenchRow]
     calls: dict[str, int]
-    """Calls of this run of the command: made, reused, failed."""
+    """Calls made, reused and failed by this run of the command."""
     usd_spent: float
     """Dollars spent on the bench so far."""
     usd_uncertain: float = 0.0
@@ -102,27 +102,27 @@ class BenchResult:
     held_out: bool = False
     """Whether the free judge was fitted without the topic that it judged."""
     left: Mapping[str, Any] | None = None
-    """If the budget stopped it: the judgments left. Where their prompts are known, also their calls and minimum, expected and
-    maximum dollars."""
+    """If the budget stopped the bench: the judgments left. If their prompts are known, also the calls, and minimum, expected
+    and maximum dollars."""
 
     doubted: Mapping[str, str] = field(default_factory=dict)
-    """Model -> why its usage is not credible."""
+    """Model -> why its reported usage is not credible."""
     warnings: tuple[str, ...] = ()
     """Other warnings, one line each."""
 
     @property
     def status(self) -> str:
-        """done, budget (stopped by it), or partial (judgments are missing, or usage is not credible)."""
+        """done, budget (the budget stopped the bench), or partial (judgments are missing, or a usage is not credible)."""
         errors = Counter(error for row in self.judges for error in row.failures)
         return "budget" if errors["budget"] else "partial" if errors or self.doubted else "done"
 
     @property
     def notes(self) -> list[str]:
-        """All warnings, including those of doubted models, one line each."""
+        """All warnings, one line each, including those about models whose usage is not credible."""
         return list(dict.fromkeys([*(f"{model}: {why}" for model, why in self.doubted.items()), *self.warnings]))
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay judge-bench`."""
+        """Return the JSON document of `summhay judge-bench`."""
         counts = {"n_summaries": self.n_summaries, "n_insights": self.n_insights}
         money = {"calls": self.calls, "usd_spent": self.usd_spent, "usd_uncertain": self.usd_uncertain}
         return {
@@ -137,20 +137,20 @@ class BenchResult:
 
     @property
     def sections(self) -> list[Section]:
-        """Agreement with people, their bias, and how the members of panels agree."""
+        """Return the sections: agreement with people, bias of the judges, and agreement of panel members."""
         panels = [{"judge": row.judge, **asdict(row.panel)} for row in self.judges if row.panel is not None]
         frame = pl.DataFrame(panels, infer_schema_length=None)
         found = panels_section(frame.with_columns(pl.col("unanimous", "tied") / pl.col("n")) if panels else frame)
         return [agreement_section(self.judges), bias_section(self.judges), *found] if self.judges else []
 
     def biases(self) -> str:
-        """The measured biases as JSON for `score --bias`."""
+        """Return the measured biases as JSON for `score --bias`."""
         biases = [row.bias for row in self.judges if row.bias is not None]
         return bench.biases_json(biases, "How far judges' coverage lies above people's, as judge-bench measured it; fractions.")
 
 
 def agreement_section(judges: Sequence[BenchRow]) -> Section:
-    """A row per judge: how far it agrees with people (paper, Table 1)."""
+    """Return a section with a row per judge: how far it agrees with people (paper, Table 1)."""
     rows = []
     for judge in judges:
         figures = judge.figures
@@ -183,7 +183,7 @@ def agreement_section(judges: Sequence[BenchRow]) -> Section:
 
 
 def bias_section(judges: Sequence[BenchRow]) -> Section:
-    """A row per judge: how far its coverage lies above people's (paper, Table 6)."""
+    """Return a section with a row per judge: how far its coverage is above people's (paper, Table 6)."""
     names = sorted({name for judge in judges for name in judge.figures.bias})
     rows = [
         {
@@ -199,7 +199,7 @@ def bias_section(judges: Sequence[BenchRow]) -> Section:
     ]
     text = (
         "How far a judge's coverage lies above people's, in points, by who wrote the summary (paper, Table 6), and the mean over "
-        "these; summhay score takes off the mean over insights. Length and ...: correlation of the words a bullet with the "
+        "these; summhay score subtracts the mean over insights. Length and ...: correlation of the words per bullet with the "
         "judge's coverage, and with its bias."
     )
     table = pl.DataFrame(rows, infer_schema_length=None)

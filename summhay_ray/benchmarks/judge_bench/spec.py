@@ -1,7 +1,7 @@
-"""The judges that `judge-bench` measures, and how to reach their models. It makes no call.
+"""The judges that `judge-bench` measures, and how to reach their models. This module makes no call.
 
-A name is the label or the `entry_name` of one of the spec's judges, or a name that `judge.parse_name` reads. A model in a name
-uses the settings of the spec's judge with that label or model, or else a spec's defaults.
+A judge's name is the label or the `entry_name` of one of the spec's judges, or a name that `judge.parse_name` reads. A model in
+such a name uses the settings of the spec's judge with that label or model; if there is none, it uses the defaults of a spec.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +18,14 @@ from summhay_ray.local_models import check_model
 from summhay_ray.plugins import code_identity, unknown
 
 ELSEWHERE = ("haystacks", "retrievers", "orderings", "summarizers", "token_budget", "repeats")
-"""Fields of a run's spec that a bench does not use."""
+"""Fields of a run's spec that judge-bench ignores."""
 
 
 class JudgeBenchSpec(JudgingSpec):
     """Judges to measure on a file of annotated summaries."""
 
     kind: str = Field(default="judge_bench", description="the benchmark")
-    name: str = Field(default="judge-bench", min_length=1, description="for people; not part of the run's identity")
+    name: str = Field(default="judge-bench", min_length=1, description="a name for people; not part of the run's identity")
     file: str = Field(min_length=1, description="annotated summaries, as SummHay released them")
     names: list[str] = Field(default=[], description="judges to measure; if empty, the file's stored predictions and offline")
     judges: list[Judge] = Field(default=[], description="how to reach and ask models")
@@ -34,7 +34,7 @@ class JudgeBenchSpec(JudgingSpec):
 
 @dataclass(frozen=True, slots=True)
 class BenchJudge:
-    """A judge to measure. `name`: as the user wrote it, or the `entry_name` of a spec's judge; `named`: its parsed parts."""
+    """A judge to measure. `name`: as the user wrote it, or the `entry_name` of a spec's judge. `named`: its parsed parts."""
 
     name: str
     named: Named
@@ -51,9 +51,9 @@ class BenchSpec:
     prompts: Mapping[str, str]
     """Path in the spec -> text of the prompt."""
     revision_of: Callable[[str], Mapping[str, Any]]
-    """Local model -> the sampling parameter that distinguishes its revisions."""
+    """Maps a local model to the sampling parameter that distinguishes its revisions."""
 
-    def asked(self, bench_judge: BenchJudge, leaf: Named) -> tuple[JudgeSpec, JudgeSettings]:
+    def settings_of(self, bench_judge: BenchJudge, leaf: Named) -> tuple[JudgeSpec, JudgeSettings]:
         entry = self.spec.part(bench_judge.entry, leaf) if bench_judge.entry else self.spec.entry_of(leaf)
         if entry.extract is not None:
             raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
@@ -62,8 +62,8 @@ class BenchSpec:
         return entry, JudgeSettings(entry.model, prompt, sampling, sample=leaf.sample)
 
     def identity(self, bench_judge: BenchJudge, leaf: Named) -> list[Any]:
-        """Everything that affects a part's verdicts, as JSON: strategy, model, prompt, parameters, user code."""
-        entry, settings = self.asked(bench_judge, leaf)
+        """Return, as JSON, everything that affects a part's verdicts: strategy, model, prompt, parameters, user code."""
+        entry, settings = self.settings_of(bench_judge, leaf)
         prompt = judge.prompt_identity(settings.prompt, entry.strategy)
         sample = [leaf.sample] if leaf.sample else []
         return [entry.strategy, settings.model, prompt, dict(settings.sampling), code_identity(entry.strategy), *sample]
@@ -74,15 +74,15 @@ def is_asked(leaf: Named) -> bool:
 
 
 def is_free(leaf: Named) -> bool:
-    """Whether a part is the free judge, which needs no gateway."""
+    """Return whether a part is the free judge, which needs no gateway."""
     return leaf.kind == "offline" or leaf.text == "per_insight(offline)"
 
 
 def read_judges(
     spec: JudgeBenchSpec, prompts: Mapping[str, str], keys: Sequence[str], revision_of: Callable[[str], Mapping[str, Any]]
 ) -> BenchSpec:
-    """The judges named in the spec; by default the stored predictions (`keys`) and the free judge. Raises SpecError, BadName,
-    UnknownName."""
+    """Read the judges named in the spec. By default these are the stored predictions (`keys`) and the free judge. Raises
+    SpecError, BadName, UnknownName."""
     entries = {**{entry_name(entry): entry for entry in spec.judges}, **{entry.label: entry for entry in spec.judges}}
     wanted = list(dict.fromkeys(name.strip() for name in spec.names)) or [*(f"stored/{key}" for key in keys), "offline/judge"]
     judges: dict[str, BenchJudge] = {}
@@ -96,7 +96,7 @@ def read_judges(
         if leaf.kind == "stored" and (key := leaf.text.removeprefix("stored/")) not in keys:
             raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file has no predictions")
         if is_asked(leaf):
-            entry, settings = read.asked(bench_judge, leaf)
+            entry, settings = read.settings_of(bench_judge, leaf)
             try_judge(entry.strategy)
             check_model(settings.model)
             if settings.model.startswith("replay/"):
@@ -107,6 +107,7 @@ def read_judges(
 
 
 def entry_name(entry: JudgeSpec) -> str:
-    """The label of a spec's judge. Without one: its model, strategy and prompt, since all of them affect its bias."""
+    """Return the label of a spec's judge. Without a label, return its model, strategy and prompt, since all of them affect
+    its bias."""
     prompt = f" prompt {entry.prompt}" if entry.prompt else ""
     return judge.name_of(entry.model, entry.strategy).text + prompt if entry.label == entry.model else entry.label

@@ -1,4 +1,4 @@
-"""The workload of a judge bench: each item is one question to a judge about an annotated summary, or about one of its insights.
+"""The workload of a judge bench: an item is one question to a judge about an annotated summary, or about one of its insights.
 
 Free judges and stored predictions have no items; they are evaluated when figures are computed. An answer is paid for only once,
 whichever command requested it.
@@ -32,7 +32,7 @@ from summhay_ray.text import semantic_hash
 class BenchVerdict:
     """A judge's verdict on one insight of an annotated summary."""
 
-    cell_id: Annotated[str, "the item: one judge and a summary, or one of its insights if the judge rates each alone"]
+    cell_id: Annotated[str, "the item: one judge and a summary, or one insight if the judge rates each insight alone"]
     position: Annotated[int, "index of the insight in the file's summary, from 0"]
     coverage: Annotated[str, "the judge's label"]
     bullet_id: Annotated[str, "the bullet that covers the insight, as named by the judge, in JSON"]
@@ -43,7 +43,7 @@ class BenchVerdict:
 
 @dataclass(frozen=True, slots=True)
 class BenchAnswer:
-    """An answer to one of an item's calls; the cost of its verdicts is the sum over these."""
+    """An answer to one of an item's calls. The cost of the item's verdicts is the sum over its answers."""
 
     cell_id: Annotated[str, "the item, as in verdicts"]
     key: Annotated[str, "key of the raw answer"]
@@ -56,15 +56,15 @@ ItemOutcomes = Mapping[str, Mapping[int, Outcome[Verdict]]]
 """Item -> index of an insight -> the outcome of judging it."""
 
 _WHOLE = -1
-"""Replaces an insight's index if a whole item has one outcome."""
+"""Used instead of an insight's index if a whole item has one outcome."""
 
 
 _UNPAID = Failed("budget", "the call's worst case does not fit into what is left of the budget")
-"""The outcome of an item that is not in the store: only a budget leaves items unfinished."""
+"""The outcome of an item that is not in the store. Only a budget leaves items unfinished."""
 
 
 class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
-    """Judges measured on a file of annotated summaries."""
+    """Measures judges on a file of annotated summaries."""
 
     kind = "judge_bench"
     stages = (STAGE,)
@@ -83,7 +83,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         self._measure = Measure(self._summaries, spec.file.rpartition("/")[2], spec.held_out)
 
     def identity(self) -> Any:
-        """See `Workload`: the file's content, the judges (however they are reached), and the questions to them."""
+        """See `Workload`. Includes the file's content, the judges (however they are reached), and the questions to them."""
         judges = [
             {
                 "judge": judge.named.text,
@@ -97,12 +97,12 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
     def _asked_models(self) -> Sequence[benchmark.ModelSpec]:
         """The entries of the models that the run may ask."""
         leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]
-        entries = [self._known.asked(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
+        entries = [self._known.settings_of(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
         entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
         return list({entry.model: entry for entry in reversed(entries)}.values())
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
-        """See `Workload`: one queue per model, and one for user-defined judges, which may ask any model."""
+        """See `Workload`. Returns one queue per model, and one for user-defined judges, which may ask any model."""
         settings = self.models.settings()
         return {**{model: benchmark.Queue((model,)) for model in settings}, "": benchmark.Queue(tuple(settings))}
 
@@ -122,10 +122,10 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         return found
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: one item per question. Judges that ask the same question share an item."""
+        """See `Workload`. Yields one item per question. Judges that ask the same question share an item."""
         seen = set[str]()
         for index, (judge, leaf, wanted) in enumerate(self.parts):
-            model = self._known.asked(judge, leaf)[1].model
+            model = self._known.settings_of(judge, leaf)[1].model
             for item_id, summary, places in self._questions(judge, leaf, wanted):
                 if item_id not in seen:
                     seen.add(item_id)
@@ -133,16 +133,16 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
                     yield benchmark.Item(item_id, model, data, group=f"{index}/{summary}", size=len(places))
 
     def _questions(self, judge: BenchJudge, leaf: Named, wanted: result.Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
-        """The questions to a part as (item id, index of the summary, indices of the insights)."""
+        """Yield the questions to a part as (item id, index of the summary, indices of the insights)."""
         who = self._known.identity(judge, leaf)
-        alone = asks_alone(self._known.asked(judge, leaf)[0].strategy)
+        alone = asks_alone(self._known.settings_of(judge, leaf)[0].strategy)
         for summary, places in enumerate(wanted):
-            for together in [[place] for place in places] if alone else [list(places)] if places else []:
-                yield semantic_hash([who, summary, together])[:32], summary, together
+            for indices in [[place] for place in places] if alone else [list(places)] if places else []:
+                yield semantic_hash([who, summary, indices])[:32], summary, indices
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         judge, leaf, _ = self.parts[item.data["part"]]
-        longest = int(self._known.asked(judge, leaf)[1].sampling.get("max_tokens", 0)) or 1
+        longest = int(self._known.settings_of(judge, leaf)[1].sampling.get("max_tokens", 0)) or 1
 
         def expected(request: benchmark.Request) -> int:
             return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // longest)
@@ -158,9 +158,9 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         return {VERDICTS.name: rows, ANSWERS.name: [BenchAnswer(item.id, key) for key in sorted(ask.raw)]}
 
     async def judged(self, item: benchmark.Item, ask: AskModel, planning: bool = False) -> dict[int, Outcome[Verdict]]:
-        """Index of each insight -> the outcome of judging it; Malformed if scoring would not use it."""
+        """Judge an item. Maps the index of each insight to its outcome, which is Malformed if scoring would not use it."""
         judge, leaf, _ = self.parts[item.data["part"]]
-        entry, settings = self._known.asked(judge, leaf)
+        entry, settings = self._known.settings_of(judge, leaf)
         summary, places = self._summaries[item.data["summary"]], item.data["places"]
         named = self.models.settings()
 
@@ -204,7 +204,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
     def figures_of(
         self, outcomes: ItemOutcomes, costs: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     ) -> result.BenchResult:
-        """The figures of all judges, from the outcomes of the items.
+        """Compute the figures of all judges from the outcomes of the items.
 
         `costs`: item -> key of each of its answers -> its cost in micro-dollars.
         """
@@ -216,7 +216,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
                 answered = outcomes.get(item_id, {})
                 spent.update(costs.get(item_id, {}))
                 judged[summary] |= {place: answered.get(place) or answered.get(_WHOLE) or _UNPAID for place in places}
-            # By key, so that an answer shared by several items counts once.
+            # By key, so that an answer that several items share counts once.
             total = sum(spent.values())
             return result.Judged(judged, total, "spent" if total else "free")
 
@@ -246,18 +246,18 @@ class BenchOptions:
     held_out: bool = False
     """Whether the free judge is fitted, for each topic, on the file's other topics."""
     untrusted: bool = False
-    """Whether the spec is somebody else's."""
+    """Whether the spec comes from somebody else."""
 
 
 def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOptions()) -> JudgeBench:
-    """The workload for these judges; by default the file's stored predictions and the free judge. Makes no call. Raises
-    UserError, SpecError, UnknownName and BadName."""
+    """Load the workload for these judges; by default, these are the file's stored predictions and the free judge. Makes no
+    call. Raises UserError, SpecError, UnknownName and BadName."""
     fields, folder = JudgeBenchSpec.read_fields(options.spec) if options.spec else ({}, Path())
     where = options.spec or "judge-bench"
     known = {name: value for name, value in fields.items() if name not in ELSEWHERE}
     own = {"kind": JudgeBench.kind, "file": str(path.absolute()), "names": list(names), "held_out": options.held_out}
     spec = JudgeBenchSpec.parse({**known, **own}, where)
-    # Ignore limits and budgets that a bench does not use: those of other stages and of summarizers.
+    # Ignore the limits and budgets of other stages and of summarizers, which a bench does not use.
     listed = fields.get("summarizers")
     entries = listed if isinstance(listed, list) else []
     summarizers = {str(entry.get("model") if isinstance(entry, Mapping) else entry) for entry in entries}
@@ -287,8 +287,8 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
 
 
 def free_outcomes(workload: JudgeBench) -> ItemOutcomes | None:
-    """The outcomes of all items if none needs a model (user-defined judges run again each time, and nothing is stored), else
-    None."""
+    """Return the outcomes of all items if none needs a model, else None. (User-defined judges run again each time, and
+    nothing is stored.)"""
     requests: list[benchmark.Request] = []
 
     async def never(request: benchmark.Request) -> Outcome[benchmark.RawAnswer]:
@@ -297,7 +297,7 @@ def free_outcomes(workload: JudgeBench) -> ItemOutcomes | None:
 
     async def try_items() -> ItemOutcomes | None:
         items = list(workload.items())
-        # Try the first item alone: a judge that calls models usually does so at once, and then nothing else needs to run.
+        # Try the first item alone: a judge that calls models usually calls one at once, and then no other item needs to run.
         first = [await workload.judged(item, never) for item in items[:1]]
         rest = [] if requests else await asyncio.gather(*(workload.judged(item, never) for item in items[1:]))
         return None if requests else {item.id: outcomes for item, outcomes in zip(items, [*first, *rest], strict=True)}

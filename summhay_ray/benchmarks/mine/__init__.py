@@ -1,4 +1,5 @@
-"""Benchmark mine: makes a haystack from your own documents with `summhay_ray.mine`, and asks models where the spec names them."""
+"""Benchmark mine: makes a haystack from your own documents with `summhay_ray.mine`. It asks models only if the spec names
+some."""
 
 from summhay_ray.benchmarks.mine.carrying import carry_over
 from summhay_ray.benchmarks.mine.check import GoldPair, draw_pairs, write_pairs

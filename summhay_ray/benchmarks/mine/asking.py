@@ -1,4 +1,4 @@
-"""The mining steps that ask a model: where words alone leave doubt, or a model writes a better insight."""
+"""The mining steps that ask a model: where comparing words leaves doubt, or where a model writes a better insight."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -11,23 +11,23 @@ from summhay_ray.mine import WORDS, DocumentClaim, Evidence, Grouped, Mined, Sou
 from summhay_ray.synth import is_quoted, leak
 
 CUT = 80
-"""Characters of an insight in a message."""
-AT_ONCE = 40
-"""Most insights that a check model is asked about in one question."""
+"""Maximum characters of an insight in a message."""
+INSIGHTS_A_QUESTION = 40
+"""Maximum number of insights in one question to the check model."""
 _CLAIM = ("statement", "words")
 
 
 @dataclass(frozen=True, slots=True)
 class AskedSteps:
-    """Asks the models of a spec about the documents of a folder. A reply that cannot be read fails only its own step."""
+    """Asks the spec's models about the documents of a folder. An unreadable reply fails only its own step."""
 
     models: MineModels
     sources: Sequence[Source]
     ask: Ask
 
     async def claims(self) -> dict[int, list[DocumentClaim]]:
-        """The claims of each document that the model supports with a quotation; a document without an answer keeps its
-        sentences."""
+        """Return each document's claims, as far as the model supports them with a quotation. A document without an answer
+        keeps its sentences."""
         claims: dict[int, list[DocumentClaim]] = {}
 
         async def read(place: int, source: Source) -> None:
@@ -37,7 +37,7 @@ class AskedSteps:
                 if not all(isinstance(row, dict) and {str} == {type(row.get(name)) for name in _CLAIM} for row in rows):
                     raise Unreadable(reply, "a list of objects with the texts statement and words")
                 listed = [DocumentClaim(*(" ".join(row[name].split()) for name in _CLAIM)) for row in rows]
-                # A claim that the document's words do not support is dropped.
+                # Drop claims whose quotation is not in the document.
                 claims[place] = [claim for claim in listed if claim.text and is_quoted(claim.words, source.text)]
             except NoReply as none:
                 self._fail("claim", source.document_id, none)
@@ -45,8 +45,8 @@ class AskedSteps:
         await asyncio.gather(*(read(place, source) for place, source in enumerate(self.sources)))
         return {} if self.ask.planning else claims
 
-    async def joined(self, mined: Sequence[Mined], least: int) -> list[Mined]:
-        """Join the insights that the group model calls the same; return those in enough documents."""
+    async def join_same(self, mined: Sequence[Mined], least: int) -> list[Mined]:
+        """Join the insights that the group model considers the same, and return those found in enough documents."""
         groups: list[list[int]] = []
 
         async def compare(places: Sequence[int]) -> None:
@@ -63,8 +63,8 @@ class AskedSteps:
         await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
         return merged(mined, sorted(groups), least)
 
-    async def checked(self, mined: Sequence[Mined], least: int) -> list[Mined]:
-        """Ask the check model about the uncertain insights; return the insights, most certain first."""
+    async def check_uncertain(self, mined: Sequence[Mined], least: int) -> list[Mined]:
+        """Ask the check model about the uncertain insights. Returns the insights, most certain first."""
         unsure: dict[int, list[int]] = {}
         for place, one in enumerate(mined):
             for found in (*(found for found in one.evidence if not found.sure), *one.doubtful):
@@ -88,9 +88,9 @@ class AskedSteps:
                 self._fail("check", f"{self.sources[document].document_id}, {mined[places[0]].text}", none)
 
         blocks = [
-            (document, places[begin : begin + AT_ONCE])
+            (document, places[begin : begin + INSIGHTS_A_QUESTION])
             for document, places in sorted(unsure.items())
-            for begin in range(0, len(places), AT_ONCE)
+            for begin in range(0, len(places), INSIGHTS_A_QUESTION)
         ]
         await asyncio.gather(*(read(*block) for block in blocks))
         if self.ask.planning:
@@ -105,8 +105,8 @@ class AskedSteps:
         ]
 
     def _decided(self, place: int, one: Mined, decided: Mapping[tuple[int, int], tuple[str, str]]) -> Mined:
-        """The model's decisions on an insight: (location, document) -> the words that state it (empty: none), and the key of
-        the answer."""
+        """Apply the model's decisions to an insight. `decided`: (location of the insight, document) -> the words that state
+        it (empty if none do), and the key of the answer."""
         assert self.models.check is not None
         label = self.models.check.label
         evidence: list[Evidence] = []
@@ -124,7 +124,7 @@ class AskedSteps:
         confidence = min(1.0, one.confidence * mean(evidence) / mean(one.evidence))
         return replace(one, evidence=tuple(evidence), doubtful=tuple(doubtful), confidence=round(confidence, 4))
 
-    async def worded(self, mined: Sequence[Mined]) -> list[Mined]:
+    async def reword(self, mined: Sequence[Mined]) -> list[Mined]:
         async def word(one: Mined) -> Mined:
             try:
                 shown = [found.text for found in sorted(one.evidence, key=lambda found: -found.score)[:5]]
@@ -140,7 +140,7 @@ class AskedSteps:
         texts: set[str] = set()
         kept = []
         for old, new in zip(mined, worded, strict=True):
-            # If a model gives two insights the same words, keep their original sentences, since ids are hashes of the texts.
+            # If a model gives two insights the same words, both keep their original sentences: ids are hashes of the texts.
             kept.append(old if new.text in texts else new)
             texts.add(new.text)
         return kept
@@ -163,5 +163,6 @@ class AskedSteps:
         return list(await asyncio.gather(*map(word, grouped)))
 
     def _fail(self, stage: str, about: str, none: NoReply) -> None:
-        """Record a failure with its subject: the folder is one item, so similar failures would become one row."""
+        """Record a failure together with its subject. The folder is a single item, so similar failures would otherwise become
+        one row."""
         self.ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))

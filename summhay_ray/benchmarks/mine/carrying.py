@@ -1,4 +1,4 @@
-"""Earlier decisions carry over to a new haystack: a folder that has grown is mined again, and nothing is lost."""
+"""Carry earlier decisions over to a new haystack, so that mining a folder that has grown loses none of them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from summhay_ray.mine import carried, decisions_of, reviewed
 def carry_over(run: RunStore, raw: Mapping[str, Any], replaced: Mapping[str, Any] | None = None) -> None:
     """Apply earlier decisions, newest first, to `raw`, the findings of a run, unless the run already has a review.
 
-    `replaced`: the haystack in the file to be replaced, whose decisions have priority.
+    `replaced`: the haystack whose file will be replaced; its decisions have priority.
     """
     if reviews_of(run).newest():
         return
@@ -22,7 +22,7 @@ def carry_over(run: RunStore, raw: Mapping[str, Any], replaced: Mapping[str, Any
 
 
 def _reviewed(run: RunStore) -> Iterator[dict[str, Any]]:
-    """The haystacks of the store's other runs that people accepted, the most recently accepted first."""
+    """Yield the haystacks of the store's other runs that people accepted, the most recently accepted first."""
     others = (RunStore(run.store, name) for name in run.store.run_ids() if name != run.run_id)
     newest = [found[1] for other in others if (found := reviews_of(other).newest())]
     for body in sorted(newest, key=lambda body: body.get("at", ""), reverse=True):

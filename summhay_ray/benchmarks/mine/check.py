@@ -1,4 +1,5 @@
-"""Pairs of an insight and a document that a person confirms or not: how much of a mined haystack's gold is right?"""
+"""Sheets of (insight, document) pairs that a person confirms or rejects, to measure how much of a mined haystack's gold is
+right."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from summhay_ray.metrics import mean_interval
 from summhay_ray.mine import CHECK, Row, check_columns, check_new_sheet, kept_insights, write_cells
 
 PAIRS = ("insight_id", "document", "insight", "evidence", "right")
-"""Columns of the sheet of pairs; a person fills in the last one."""
+"""Columns of the sheet of pairs. A person fills in the last one."""
 _YES, _NO = ("yes", "y", "x", "1", "true"), ("no", "n", "0", "false")
 _CUT = 1500
 """Characters of a document to show if none of its sentences is named."""
@@ -46,14 +47,14 @@ def draw_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[GoldPair]:
 
 
 def write_pairs(pairs: Sequence[GoldPair], path: Path) -> None:
-    """Write the sheet of pairs. Raises UserError if the file exists or has another ending."""
+    """Write the sheet of pairs. Raises UserError if the file exists or has an unknown suffix."""
     check_new_sheet(path)
     rows = [dict(zip(PAIRS, (one.insight_id, one.document_id, one.insight, one.evidence, ""), strict=True)) for one in pairs]
     write_cells(path, PAIRS, rows)
 
 
 def read_pairs(columns: Sequence[str], rows: Sequence[Row], raw: Mapping[str, Any], file: str) -> dict[tuple[str, str], bool]:
-    """(insight, document) -> whether a person confirmed it. Empty rows count as unanswered.
+    """Read the sheet: (insight, document) -> whether a person confirmed the pair. Rows without an answer are skipped.
 
     Raises UserError, with row and column, for an invalid answer, or for a pair that is not in this haystack.
     """
@@ -87,7 +88,7 @@ def _kept(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def with_answers(raw: Mapping[str, Any], answers: Mapping[tuple[str, str], bool]) -> dict[str, Any]:
-    """Add a person's answers to the haystack. Returns it, and what the answers say about its gold and the free judge.
+    """Return the haystack with a person's answers, and with what the answers say about its gold and the free judge.
 
     Answers remain valid when a review changes the pairs: they sample the gold as it was found.
     """

@@ -13,9 +13,9 @@ from summhay_ray.mine import CHECK, REVIEW, check_new_sheet
 
 
 def check_files(out: Path | None, sheet: Path | None = None, replace: bool = False) -> None:
-    """Raises UserError, before any work, unless the haystack and the sheet can be written.
+    """Check before any work that the haystack and the sheet can be written. Raises UserError.
 
-    `replace`: allow a haystack file that holds a review or confirmed pairs.
+    `replace`: allow a haystack file that holds a review or confirmed pairs to be replaced.
     """
     if sheet is not None:
         check_new_sheet(sheet)
@@ -36,7 +36,7 @@ def check_files(out: Path | None, sheet: Path | None = None, replace: bool = Fal
 
 
 def read_mined(path: Path) -> dict[str, Any]:
-    """The mined haystack in a file. Raises UserError if the file is something else."""
+    """Read the mined haystack in a file. Raises UserError if the file is something else."""
     try:
         raw: dict[str, Any] = json.loads(read_file(path))
         held = raw["topic_metadata"]["mine"]["run"], raw["subtopics"], raw["documents"]

@@ -31,11 +31,11 @@ from summhay_ray.mine import (
 
 _PAGE, _ROWS = "review.html", "ROWS"
 _STATE = 12
-"""Number of hex digits that identify a state of the review in a sheet."""
+"""Number of hex digits in a sheet that identify a state of the review."""
 
 
 def write_review(run: RunStore, path: Path) -> list[str]:
-    """Write the run's sheet, and a page for editing the same rows in a browser."""
+    """Write the sheet of a run, and a page on which the same rows can be edited in a browser."""
     raw = haystack_of(run, reviewed=False)
     rows = review_rows(raw, decisions_of(haystack_of(run)), f"{run.run_id}@{latest_digest(run)[:_STATE]}")
     write_cells(path, COLUMNS, rows, {place for place, row in enumerate(rows) if row["doubts"]})
@@ -50,7 +50,7 @@ def write_review(run: RunStore, path: Path) -> list[str]:
 
 
 def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
-    """The decisions in the state that a sheet was written from."""
+    """Return the decisions in the state of the review from which a sheet was written."""
     chain = reviews_of(run)
     digests = [latest_digest(run, reviewed=False), *(body["digest"] for n in chain.numbers() if (body := chain.read(n)))]
     for digest in digests:
@@ -59,14 +59,14 @@ def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
     raise UserError(f"{file} row 2, column run: {run.run_id}@{named} is not a state of this run; put back what --review wrote")
 
 
-# --- what a person did ---------------------------------------------------------------------------------------------------
+# --- a person's decisions ------------------------------------------------------------------------------------------------
 
 
 def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None = None, replace: bool = False) -> dict[str, Any]:
-    """Take over a sheet that a person has filled in: a review, or confirmed pairs. Makes no call.
+    """Accept a sheet that a person has filled in: a review, or confirmed pairs. Makes no call.
 
-    `out`: write the haystack there. `replace`: write even if later decisions are lost. Raises UserError with row and column, and
-    changes nothing, if any cell of the sheet is invalid.
+    `out`: write the haystack there. `replace`: write even if later decisions are lost. Raises UserError with row and column if
+    any cell of the sheet is invalid, and then changes nothing.
     """
     if out is not None:
         check_files(out, None, replace=True)
@@ -106,7 +106,7 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
 
 
 def _run_named(path: Path, rows: Sequence[Row], run_of: Callable[[str], RunStore]) -> tuple[RunStore, str]:
-    """The run in the column `run`, and the state of its review that the sheet shows."""
+    """Return the run in the column `run`, and the state of its review that the sheet shows."""
     if not rows:
         raise UserError(f"{path}: has no rows; give the sheet that --review or --check wrote")
     named = next((text for row in rows if (text := row.text("run"))), "")
@@ -119,7 +119,7 @@ def _run_named(path: Path, rows: Sequence[Row], run_of: Callable[[str], RunStore
 def _check_kept(
     rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], made: Sequence[Decision], now: Sequence[Decision]
 ) -> None:
-    """Raises UserError if decisions were made after the sheet was written and the sheet lacks them."""
+    """Raise UserError if decisions were made after the sheet was written and the sheet lacks them."""
     before, after, later = ({row["insight_id"]: row for row in review_rows(raw, one, "")} for one in (shown, made, now))
     places = {row.text("insight_id"): row for row in rows}
     for insight_id, row in later.items():
@@ -138,7 +138,7 @@ def _accept_pairs(
     held: dict[str, Any] | None,
     run_of: Callable[[str], RunStore],
 ) -> dict[str, Any]:
-    """Take over the pairs that a person confirmed on a sheet, for the haystack in `out`."""
+    """Accept the pairs that a person confirmed on a sheet, for the haystack in `out`."""
     if out is None or held is None:
         raise UserError(f"{path} holds confirmed pairs; give the file of their haystack: --out HAYSTACK.json")
     return keep_answers(held, read_pairs(columns, rows, held, str(path)), out, run_of)
@@ -147,13 +147,13 @@ def _accept_pairs(
 def keep_answers(
     raw: dict[str, Any], answers: Mapping[tuple[str, str], bool], out: Path, run_of: Callable[[str], RunStore]
 ) -> dict[str, Any]:
-    """Store a person's answers with the haystack: in its file and, if the store has it, in its run."""
+    """Store a person's answers with the haystack: in its file and, if the store has its run, in that run."""
     made = with_answers(raw, answers)
     run_id = made["topic_metadata"]["mine"]["run"]
     try:
         run: RunStore | None = run_of(run_id)
     except UserError:
-        # If the haystack comes from another store, its file is the one that counts.
+        # If the haystack comes from another store, only its file gets the answers.
         run = None
     if run is not None:
         now, (number, _) = haystack_of(run), reviews_of(run).newest() or (0, None)

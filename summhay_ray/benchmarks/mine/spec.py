@@ -1,4 +1,4 @@
-"""The spec of mining: a folder, and the models to ask where the free path is unsure."""
+"""The spec of mining: a folder, and the models to ask where comparing words leaves doubt."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -9,20 +9,20 @@ from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
 from summhay_ray.local_models import FAMILIES
 
 FREE = "offline/words"
-"""The name of the free path, for a step without a model."""
+"""The entry of a step that uses no model and compares words."""
 Step = Literal["claim", "group", "check", "insight", "query"]
 STEPS: tuple[Step, ...] = ("claim", "group", "check", "insight", "query")
-"""The stages that ask a model, in order."""
+"""The stages that may ask a model, in order."""
 
 
 def _step(value: Any) -> Any:
-    """A step's entry; null for the free path."""
+    """Normalize a step's entry; `offline/words` becomes null."""
     named = value.get("model") if isinstance(value, Mapping) else value
     return None if named == FREE else value
 
 
 def _answers(model: ModelSpec | None) -> ModelSpec | None:
-    """The step's model. Raises ValueError for an offline model that does not generate texts."""
+    """Return the step's model. Raises ValueError for an offline model that does not generate texts."""
     if model is not None and model.local and not model.model.startswith(FAMILIES):
         raise ValueError(f"{model.model!r} answers no question of mining; write {FREE}, by which words alone decide, or a model")
     return model
@@ -32,7 +32,7 @@ _Step = Annotated[Model | None, BeforeValidator(_step, json_schema_input_type=Te
 
 
 class MineModels(Strict):
-    """The models of the steps. A step without one (or with `offline/words`) is free: it compares words."""
+    """The models of the steps. A step without a model (or with `offline/words`) is free: it compares words."""
 
     claim: _Step = Field(
         default=None, description="states the claims of each document, which become insights; null: use its sentences"
@@ -43,25 +43,27 @@ class MineModels(Strict):
     )
     insight: _Step = Field(default=None, description="words each insight from its evidence; null: its most informative sentence")
     query: _Step = Field(default=None, description="words each query; null: use the words that a subtopic's insights share")
-    check: _Step = Field(default=None, description="checks the documents that the free path is unsure of; null: no check")
+    check: _Step = Field(default=None, description="checks documents where comparing words leaves doubt; null: no check")
 
-    def used(self) -> dict[Step, ModelSpec]:
-        """Step -> its model, for the steps that have one."""
+    def by_step(self) -> dict[Step, ModelSpec]:
+        """Map each step that has a model to this model."""
         return {step: model for step in STEPS if (model := getattr(self, step)) is not None}
 
 
 class MineSpec(Spec):
-    """A haystack from a folder of documents."""
+    """The spec of a run that makes a haystack from a folder of documents."""
 
     LATER: ClassVar[frozenset[str]] = Spec.LATER | {"absent"}
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset({*Spec.NOT_SEMANTIC, "folder"})
 
     kind: str = Field(default="mine", description="the benchmark: its name, or module:Class for one of your own")
-    name: str = Field(default="mine", min_length=1, description="for people; not part of the run's identity")
-    folder: str = Field(min_length=1, description="the documents: a folder, from the spec's own")
+    name: str = Field(default="mine", min_length=1, description="a name for people; not part of the run's identity")
+    folder: str = Field(min_length=1, description="the folder of the documents, relative to the spec's folder")
     topic: str = Field(default="", description="what the documents are about; empty: the folder's name")
     min_documents: int | None = Field(
-        default=None, ge=2, description="minimum documents that state an insight; null: 3, or 2 if few insights are in 3"
+        default=None,
+        ge=2,
+        description="minimum number of documents that state an insight; null: 3, or 2 if few insights are in 3",
     )
     part_tokens: int | None = Field(
         default=None, ge=50, description="maximum length of a part of a document, in tokens; null: do not cut"

@@ -1,4 +1,4 @@
-"""The workload of mining: one item, the folder, which becomes a haystack."""
+"""The workload of mining: its single item is the folder, which becomes a haystack."""
 
 import asyncio
 import difflib
@@ -57,16 +57,16 @@ from summhay_ray.outcome import Failed
 from summhay_ray.synth import absent_subjects, absent_subtopics
 
 FEW_INSIGHTS = 30
-"""A run that finds fewer insights than this, in at least this many documents, explains why in a note."""
+"""If a run has at least this many documents but finds fewer insights, a note explains why."""
 SHOWN = 20
 """Number of insights that a run prints."""
 SHORTEST = 4
-"""Minimum length of an id prefix that finds an insight."""
+"""Minimum length of an id prefix by which an insight can be found."""
 _CALLS_A_DOCUMENT = 4
 """Computing a document (15 ms) takes as long as this many calls."""
 MODELS = "A model finds more: add --set models.claim=MODEL --set models.group=MODEL --budget USD"
 DOCUMENTS = "documents.json"
-"""The name under which the run stores the documents it read."""
+"""The name under which a run stores the documents that it read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class MinedInsight:
     subtopic: Annotated[str, "the subtopic that it belongs to"]
     query: Annotated[str, "the query of the subtopic"]
     documents: Annotated[int, "number of documents that state it"]
-    unsure: Annotated[int, "number of these that the free path is unsure of, and no model checked"]
+    unsure: Annotated[int, "number of these that comparing words left uncertain and no model checked"]
     opposites: Annotated[tuple[str, ...], "ids of the insights that state the opposite"]
 
 
@@ -115,13 +115,14 @@ HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
 class KeptSteps:
-    """The results of mining steps, kept until the run has its haystack."""
+    """Stores the results of mining steps until the run has its haystack."""
 
     def __init__(self, store: Store, run_id: str) -> None:
         self._files, self._folder = store.files, f"runs/{run_id}/blocks"
 
     def __call__(self, step: Step, make: Callable[[], bytes]) -> bytes:
-        """The result of a step: stored before a kill or by an actor of the run, or computed now."""
+        """Return the stored result of a step, from before a kill or from an actor of the run; compute and store it if there
+        is none."""
         try:
             return self._files.read(self._file(step), is_large=True)
         except FileNotFoundError:
@@ -139,7 +140,7 @@ class KeptSteps:
 
 
 class Mine(Benchmark[MineSpec]):
-    """Mining reads a folder and writes a haystack; each step is free or asks a model."""
+    """Makes a haystack from a folder. Each step is free or asks a model."""
 
     kind = "mine"
     stages = (
@@ -160,7 +161,7 @@ class Mine(Benchmark[MineSpec]):
         self.name: str = held["name"]
         self._sources = [Source(*row) for row in held["documents"]]
         self._unread = [Unread(*row) for row in held["unread"]]
-        # If a model groups wordings, keep groups of two documents: the model may join them with others.
+        # If a model groups insights, keep those found in two documents: the model may join them with others.
         self._least = 2 if spec.models.group else spec.min_documents
 
     @functools.cached_property
@@ -173,32 +174,32 @@ class Mine(Benchmark[MineSpec]):
         return Mining(self._sources, self._least, keep=self._kept)
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`: one queue, of all models."""
-        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
+        """See `Workload`. Returns one queue, which all models share."""
+        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.by_step())}
 
     def items(self) -> Iterator[Item]:
-        """See `Workload`: one item, the folder."""
+        """See `Workload`. Yields one item, the folder."""
         sizes = {"documents": len(self._sources), "unread": len(self._unread)}
         yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self._sources))
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
-        models = self.spec.models.used()
+        """See `Workload`. Returns the haystack's rows, and records a failure for each file that cannot be read."""
+        models = self.spec.models.by_step()
         if ask.planning and not models:
             return {}
-        # `plan` reports these as warnings: the haystack is made anyway.
+        # `plan` reports unreadable files as warnings: the haystack is made anyway.
         for unread in () if ask.planning else self._unread:
             ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         asking = AskedSteps(self.spec.models, self._sources, ask)
         claims = await asking.claims() if "claim" in models else {}
         if ask.over_budget:
-            # Stop here: the next steps would ask about only some of the claims now, and about all of them after a resume.
+            # Stop here: the next steps would see only some of the claims now, and all of them after a resume.
             return {}
         mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)
         least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
-            mined = await asking.joined(mined, least)
+            mined = await asking.join_same(mined, least)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
@@ -211,13 +212,13 @@ class Mine(Benchmark[MineSpec]):
                 mend += "; add documents that do not say it"
             return self._nothing(ask, "group", f"{what}; {mend}{'' if 'claim' in models else f'. {MODELS}'}")
         if "check" in models:
-            mined = await asking.checked(mined, least)
+            mined = await asking.check_uncertain(mined, least)
         if not mined:
             return self._nothing(
                 ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
             )
         if "insight" in models:
-            mined = await asking.worded(mined)
+            mined = await asking.reword(mined)
         topic = self.spec.topic or self.name
         documents = [[evidence.document for evidence in one.evidence] for one in mined]
         texts = [source.text for source in self._sources]
@@ -237,7 +238,7 @@ class Mine(Benchmark[MineSpec]):
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
     def text_read(self, document_id: str) -> ReadText:
-        """The text that was read from a document. Raises UserError if the folder has no document with this id."""
+        """Return the text that was read from a document. Raises UserError if the folder has no document with this id."""
         found = text_read(self._sources, document_id)
         if found is None:
             near = difflib.get_close_matches(document_id, [one.document_id for one in self._sources], 1, 0.3)
@@ -246,7 +247,7 @@ class Mine(Benchmark[MineSpec]):
         return found
 
     def _absent(self, topic: str, asked: Sequence[tuple[str, str]]) -> tuple[list[dict[str, Any]], list[str]]:
-        """The subtopics that no document covers, and notes about them for people. `asked`: the other subtopics."""
+        """Return the subtopics that no document covers, and notes about them for people. `asked`: the other subtopics."""
         if not (wanted := self.spec.absent):
             return [], []
         texts = [source.text for source in self._sources]
@@ -314,8 +315,8 @@ class Mine(Benchmark[MineSpec]):
             return ()
         notes = [note for row in made.iter_rows(named=True) for note in row["notes"]]
         text = (
-            "The surest first; n: documents that say it, of which unsure ones rest on some of its words. Real prose varies more "
-            "than a model's: read the doubts (--review) before you trust the last ones."
+            "The most certain first. n: documents that state the insight; unsure: those with only some of its words. "
+            "Real prose varies more than a model's: read the doubts (--review) before you trust the last ones."
         )
         insights = scores["insights"]
         texts = [textwrap.shorten(text, 2 * CUT, placeholder=" …") for text in insights["insight"].head(SHOWN)]
@@ -327,7 +328,7 @@ class Mine(Benchmark[MineSpec]):
         return [surest, every, Section("Subtopics and their queries", table=scores["subtopics"], more=True, name="subtopics")]
 
     def entries(self, store: Store, path: str) -> list[str]:
-        """The most recently accepted haystack, as an entry for another spec. Raises SpecError if there is none yet."""
+        """Return the most recently accepted haystack, as an entry for another spec. Raises SpecError if there is none yet."""
         if store.files.exists(f"runs/{self.run_id}/run.json"):
             run = store.run(self.run_id)
             if digest := latest_digest(run):
@@ -335,18 +336,19 @@ class Mine(Benchmark[MineSpec]):
         raise SpecError(f"its haystack is not in the store {store.uri!r}; make it first: summhay run {path} --store {store.uri}")
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: read all blocks of documents, then compare them; only read them if a model states the claims."""
+        """See `Workload`. Returns the parts that read all blocks of documents, then those that compare them. If a model
+        states the claims, blocks are only read."""
         steps = [*self._mining.reading, *(() if self.spec.models.claim else self._mining.comparing)]
         return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: a step of one block."""
+        """See `Workload`. Computes one step of one block."""
         began = time.perf_counter()
         self._mining.do(Step(**part))
         return {"compute_s": time.perf_counter() - began}
 
     def warnings(self) -> Sequence[str]:
-        """See `Workload`: the unreadable files."""
+        """See `Workload`. Warns about unreadable files."""
         unread = self._unread
         if not unread:
             return ()
@@ -355,14 +357,14 @@ class Mine(Benchmark[MineSpec]):
         return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`: the haystack's sizes; null without a haystack."""
+        """See `Workload`. Returns the haystack's sizes; they are null without a haystack."""
         made = next(scores["haystack"].iter_rows(named=True), None) or {}
         sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
         return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
 
     def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID, which explains why the document counts
-        for the insight."""
+        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID, which explains why the document
+        counts for the insight."""
         insight_id, _, document_id = key.partition("/")
         found = _insight(run, insight_id)
         if found is None:
@@ -383,7 +385,7 @@ class Mine(Benchmark[MineSpec]):
         }
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: as released JSON."""
+        """See `Workload`. Writes the haystack as released JSON."""
         path = folder / f"{self.name}.json"
         folder.mkdir(parents=True, exist_ok=True)
         check_files(path)
@@ -392,7 +394,7 @@ class Mine(Benchmark[MineSpec]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the documents read, and the haystacks made from them."""
+        """See `Workload`. Yields the documents that were read, and the haystacks made from them."""
         yield from super().objects(run)
         yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
         # A sheet may have been written from any state of the review.
@@ -401,7 +403,8 @@ class Mine(Benchmark[MineSpec]):
 
 
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:
-    """The digest of the run's haystack; with `reviewed`, of the version that a person last accepted. Empty without one."""
+    """Return the digest of the run's haystack; with `reviewed`, that of the version that a person last accepted. Empty
+    without a haystack."""
     if reviewed and (newest := reviews_of(run).newest()):
         return str(newest[1]["digest"])
     rows = HAYSTACK.records(run.table(HAYSTACK.name))
@@ -409,7 +412,7 @@ def latest_digest(run: RunStore, reviewed: bool = True) -> str:
 
 
 def haystack_of(run: RunStore, reviewed: bool = True) -> dict[str, Any]:
-    """The run's haystack as released JSON. Raises StoreError if it has none."""
+    """Return the run's haystack as released JSON. Raises StoreError if it has none."""
     digest = latest_digest(run, reviewed)
     if not digest:
         raise StoreError(f"{run.run_id} has no haystack; summhay failures {run.run_id} says why")
@@ -418,7 +421,8 @@ def haystack_of(run: RunStore, reviewed: bool = True) -> dict[str, Any]:
 
 
 def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
-    """The insight whose id has this prefix: as a person last accepted it, or as found if they struck it. None without one."""
+    """Return the insight whose id has this prefix: as a person last accepted it, or as found if that person removed it. None
+    if there is no such insight."""
     for reviewed in (True, False) if len(insight_id) >= SHORTEST and latest_digest(run) else ():
         found = [one for one in kept_insights(haystack_of(run, reviewed)) if one["insight_id"].startswith(insight_id)]
         if len(found) == 1:
@@ -427,8 +431,8 @@ def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
 
 
 def _read(spec: MineSpec, inputs: Inputs) -> bytes:
-    """The folder's documents and unreadable files, as the run stored them. Raises SpecError if too few documents remain for
-    anything to recur."""
+    """Return the folder's documents and unreadable files, in the form that the run stores. Raises SpecError if too few
+    documents are readable for anything to recur."""
     folder = inputs.path(spec.folder)
     if not folder.is_dir():
         raise SpecError(f"spec: folder: {spec.folder!r} is a file; give the folder that holds the documents")
@@ -451,23 +455,22 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
 
 
 def _cut(sentences: Sequence[str]) -> str:
-    """The number of sentences, and the first of them."""
+    """Return the number of sentences, and the first of them."""
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
 def _why_few(mining: Mining) -> str:
-    """Where statements that resemble each other are lost."""
+    """Explain why few statements that resemble each other became insights."""
     if not mining.n_similar:
         return ""
-    form = "notes without a subject or a verb, or are understood only with the lines before"
-    return (
-        f"{mining.n_similar} statements resemble one of another document, but {mining.n_incomplete()} of them are {form}, and "
-        f"most others say something else about the same. "
-    )
+    n = mining.n_incomplete()
+    form = f" ({n} of them without a subject or a verb, or understood only with the lines before)" if n else ""
+    similar = f"Statements that resemble one of another document: {mining.n_similar}{form}"
+    return f"{similar}; most others say something else about the same. "
 
 
 def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], models: Collection[str]) -> list[str]:
-    """Notes about the documents for people. `models`: the steps that ask a model."""
+    """Return notes about the documents for people. `models`: the steps that ask a model."""
     notes = []
     n_insights = len(mined)
     if mining.left_out:
@@ -480,7 +483,8 @@ def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], mo
     if copies := mining.copies:
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
-        notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
+        equal = f"{len(copies)} documents are" if len(copies) > 1 else "1 document is"
+        notes.append(f"{equal} equal to an earlier one, and equal documents count once for recurrence: {such}")
     if n_insights < FEW_INSIGHTS <= len(sources):
         few = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
         notes.append(few if "claim" in models else f"{few}. {_why_few(mining)}{MODELS}")

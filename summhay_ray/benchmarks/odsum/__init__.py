@@ -1,7 +1,7 @@
 """ODSum (Zhou et al., 2023): retrieval from a large collection, query-focused summaries, and the cost of retrieval errors.
 
-Start reading at `workload.py`, which defines the benchmark. `retrieval.py` ranks the collection, and `reading.py` lists the
-folder formats that hold one.
+Start reading at `workload.py`, which defines the benchmark. `retrieval.py` ranks the collection. `reading.py` lists the formats
+of a collection's folder.
 """
 
 from summhay_ray.benchmarks.odsum.collection import Collection

@@ -1,9 +1,9 @@
 """Build a collection from your own documents, queries and summaries (ODSum, section 3.3): `kind: odsum_build`.
 
-Documents are split at a pattern. Queries are contextualized, so that each can be understood without its document. Similar queries
-are clustered (complete linkage above a threshold, then bounds on the sizes; appendix B) and merged, and so are their summaries.
-`summhay export RUN --out FOLDER` writes the collection and `provenance.jsonl`, which lists the source queries of each merged
-query.
+Documents are split at a pattern. Queries are contextualized, so that each can be understood without its document. Similar
+queries are clustered (complete linkage above a threshold, then bounds on the sizes; appendix B). The queries of a cluster are
+merged, and so are their summaries. `summhay export RUN --out FOLDER` writes the collection and `provenance.jsonl`, which lists
+the source queries of each merged query.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from summhay_ray.text import Block, Material, content_roots, enclosed, fill, inl
 
 
 class BuildSpec(benchmark.Spec):
-    """Source of a new collection, and the steps that build it."""
+    """The source of a new collection, and the steps that build it."""
 
     NOT_SEMANTIC = benchmark.Spec.NOT_SEMANTIC | {"corpus"}
 
@@ -81,13 +81,13 @@ class BuiltQuery:
 
 
 class Editor:
-    """An offline model for trying out a build: it prefixes a question with its title, and concatenates the parts of a merge."""
+    """An offline model for trying out a build. It puts the title before a question, and concatenates the parts of a merge."""
 
     name: ClassVar[str] = "offline/editor"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: benchmark.Request) -> str:
-        """`In TITLE: QUESTION`, or the sentences of all parts without repeats."""
+        """Return `In TITLE: QUESTION`, or the sentences of all parts without repeats."""
         title, question = (re.search(rf"^{name}: (.*)$", request.prompt, re.MULTILINE) for name in ("Title", "Question"))
         if title and question:
             return f"In {title[1]}: {question[1]}"
@@ -97,7 +97,7 @@ class Editor:
 
 
 class OdsumBuild(OnCollection[BuildSpec]):
-    """Builds a collection. An item is one query of the new collection: a query kept as it is, or a merged cluster."""
+    """Builds a collection. An item is one query of the new collection: a query of the source, or a merged cluster."""
 
     kind = "odsum_build"
     stages = (
@@ -126,7 +126,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
 
     @functools.cached_property
     def clusters(self) -> Sequence[tuple[tuple[int, ...], float | None]]:
-        """(indices of a cluster's queries, lowest similarity of any two of them); the similarity is None for a single query."""
+        """(indices of a cluster's queries, lowest similarity of any two of them). The similarity of a single query is None."""
         texts = [query.text for query in self.parts.queries]
         if not self.spec.merge:
             return [((index,), None) for index in range(len(texts))]
@@ -147,7 +147,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
             yield benchmark.Item("+".join(members), model=self.spec.model, data={"members": members, "alike": alike})
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """Contextualize each member; merge several members into one query and one summary."""
+        """Contextualize each query of a cluster. If there are several, merge them into one query and one summary."""
         members = [self.parts.by_id[name] for name in item.data["members"]]
         texts = [await self._contextualize(query, ask) for query in members]
         references = members[0].references
@@ -174,7 +174,8 @@ class OdsumBuild(OnCollection[BuildSpec]):
         return await _generate("contextualize", values, ask)
 
     def score(self, tables: benchmark.Tables) -> benchmark.Tables:
-        """Table `sizes`: for each number of members, how many queries have it and their mean number of gold documents."""
+        """Return the table `sizes`: for each number of members, how many queries have it and their mean number of gold
+        documents."""
         built = tables["odsum_built"].with_columns(
             pl.col("members").list.len().cast(pl.Int64).alias("of"), pl.col("gold").list.len().cast(pl.Int64).alias("documents")
         )
@@ -189,11 +190,11 @@ class OdsumBuild(OnCollection[BuildSpec]):
         ]
 
     def queries(self) -> Mapping[str, None] | None:
-        """See `Workload`. Which queries form a cluster is unknown until a model's vectors are computed."""
+        """See `Workload`. The queries are unknown until a model's vectors are computed, since these decide the clusters."""
         return None if self.spec.embed else super().queries()
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: the new collection, its attribution, and the provenance of its queries."""
+        """See `Workload`. Writes the new collection, its attribution, and the provenance of its queries."""
         rows = run.table("odsum_built").sort("query_id").to_dicts()
         queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
         names = ("query_id", "members", "member_texts", "alike")
@@ -202,7 +203,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
 
 
 def _split_documents(collection: Collection, pattern: str | None) -> Collection:
-    """The collection with its documents split into parts; all parts of a gold document are gold."""
+    """Split the documents of a collection into parts. All parts of a gold document are gold."""
     if pattern is None:
         return collection
     parts: dict[str, list[Document]] = {}
@@ -220,7 +221,7 @@ def _split_documents(collection: Collection, pattern: str | None) -> Collection:
 
 
 async def _generate(stage: str, values: Mapping[str, Material | Block], ask: benchmark.Ask) -> str:
-    """The model's text. Raises NoReply, which fails the item, if the text is empty or a refusal."""
+    """Return the model's text. Raises NoReply, which fails the item, if the text is empty or a refusal."""
     reply = await ask(stage, [benchmark.user(fill(_prompt(stage), values))])
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
     if not isinstance(outcome, Answer):
@@ -234,7 +235,7 @@ def _prompt(name: str) -> str:
 
 
 def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Cosine similarities (n, n) of the texts' tf-idf vectors. Terms are word roots; function words are left out."""
+    """Return the cosine similarities (n, n) of the texts' tf-idf vectors. Terms are word roots; function words are left out."""
     bags = [Counter(content_roots(text)) for text in texts]
     document_frequency = Counter(word for bag in bags for word in bag)
     columns = {word: column for column, word in enumerate(document_frequency)}
@@ -249,11 +250,11 @@ def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, most: int) -> list[tuple[int, ...]]:
-    """Clusters of row indices, each sorted, in the order of their first member. `similarity`: (n, n).
+    """Return clusters of row indices, each sorted, in the order of their first member. `similarity`: (n, n).
 
-    Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit (the
-    paper lowers the threshold, which cannot split). One of fewer than `least` rows joins the most similar cluster with room for
-    it.
+    The linkage only joins rows if every pair of them is above the threshold. A cluster of more than `most` rows is split until
+    all parts fit. (The paper lowers the threshold instead, but that cannot split a cluster.) A cluster of fewer than `least`
+    rows joins the most similar cluster with room for it.
     """
     from scipy.cluster.hierarchy import fcluster
 
@@ -267,26 +268,26 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
 
 
 def _join_small(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
-    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to the
-    pair with the earliest first rows. Quadratic time and memory."""
+    """Return sorted clusters in which those of fewer than `least` rows are joined to others. The most similar pair joins
+    first; ties go to the pair with the earliest first rows. Needs quadratic time and memory."""
     nearest_rows = np.array([similarity[list(cluster)].min(axis=0) for cluster in clusters])
     linked = np.array([nearest_rows[:, list(cluster)].min(axis=1) for cluster in clusters]).T
     """(small cluster, other cluster): the similarity of their least similar pair of rows."""
     sizes = np.array([len(cluster) for cluster in clusters])
     best = np.where(sizes < least, np.inf, -np.inf)
-    """For each small cluster, the similarity of the most similar cluster with room for it; an upper bound if it is not
-    `known`."""
+    """For each small cluster, the similarity of the most similar cluster with room for it. If it is not `known`, this is an
+    upper bound."""
     targets, known = np.zeros(len(clusters), dtype=np.int64), sizes >= least
     while best[small := int(best.argmax())] > -np.inf:
         if not known[small]:
-            # Full clusters stay full, and growing clusters never become more similar: `best` can only fall.
+            # `best` can only fall: full clusters stay full, and growing clusters never become more similar.
             room = sizes + sizes[small] <= most
             room[small] = False
             similar = np.where(room, linked[small], -np.inf)
             targets[small] = similar.argmax()
             best[small], known[small] = similar[targets[small]], True
             continue
-        # Clusters are ordered by their first rows, so the joined one takes the earlier position.
+        # Clusters are ordered by their first rows, so the joined cluster takes the earlier position.
         into, gone = sorted((small, int(targets[small])))
         linked[into] = np.minimum(linked[into], linked[gone])
         linked[:, into] = np.minimum(linked[:, into], linked[:, gone])
@@ -298,7 +299,7 @@ def _join_small(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]]
 
 
 def _halve(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
-    """The cluster, halved along its linkage tree until no part has more than `most` rows."""
+    """Halve a cluster along its linkage tree until no part has more than `most` rows."""
     from scipy.cluster.hierarchy import fcluster
 
     found, left = [], [cluster]
@@ -314,7 +315,7 @@ def _halve(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int)
 
 
 def _tree(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The complete-linkage tree over the distances 1 - similarity, in scipy's format."""
+    """Return the complete-linkage tree over the distances 1 - similarity, in scipy's format."""
     from scipy.cluster.hierarchy import linkage
 
     distances = np.clip(1.0 - similarity, 0.0, None)

@@ -18,7 +18,7 @@ from summhay_ray.text import parsed_json
 
 _UNSAFE = re.compile(r"[^\w.+,()=@-]+")
 SHOWN = 5
-"""Number of names that a warning lists; it also states the total."""
+"""Number of names that a warning lists; it also gives the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Document:
     split: str = ""
     """train, dev or test; empty if documents have no split."""
     title: str = ""
-    """Title from a BEIR folder, else empty; `text` begins with it."""
+    """The title in a BEIR folder, otherwise empty. `text` begins with it."""
 
     @property
     def blank(self) -> bool:
@@ -44,7 +44,7 @@ class Query:
     query_id: str
     text: str
     references: tuple[str, ...] = ()
-    """Reference summaries; without any, the query's summaries are not scored."""
+    """Reference summaries. The summaries of a query without any are not scored."""
     gold: tuple[str, ...] = ()
     """Ids of the documents that the answer needs, in the source's order; empty if unknown."""
     split: str = ""
@@ -52,7 +52,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents and queries, both in the source's order. Ties between documents are broken by that order."""
+    """Documents and queries, both in the source's order, which also breaks ties between documents."""
 
     name: str
     documents: tuple[Document, ...] = field(repr=False)
@@ -64,8 +64,8 @@ class Collection:
     warnings: tuple[str, ...] = ()
 
     def of_splits(self, splits: Sequence[str] | None) -> Collection:
-        """The collection with only the queries of these splits (None: all), and all documents, since retrieval searches them.
-        Raises ValueError for a split without queries."""
+        """Keep only the queries of these splits (None: all). All documents are kept, since retrieval searches them. Raises
+        ValueError for a split without queries."""
         there = dict.fromkeys(query.split for query in self.queries if query.split)
         for split in splits or ():
             if split not in there:
@@ -75,7 +75,7 @@ class Collection:
         return self if splits is None else replace(self, queries=tuple(query for query in self.queries if query.split in splits))
 
     def drop_blank(self) -> Collection:
-        """The collection with its blank documents removed, from `gold` too."""
+        """Remove blank documents from the collection, also from `gold`."""
         blank = {document.document_id for document in self.documents if document.blank}
         kept = tuple(document for document in self.documents if not document.blank)
         queries = tuple(replace(query, gold=tuple(name for name in query.gold if name not in blank)) for query in self.queries)
@@ -87,10 +87,11 @@ class Collection:
 
     @functools.cached_property
     def corpus(self) -> Corpus:
-        """The collection as a corpus for retrievers.
+        """Return the collection as a corpus for retrievers.
 
-        A query's gold documents are graded by their position, so that the oracle keeps the source's order; metrics treat every
-        grade above 0 as relevant."""
+        A query's gold documents are graded by their position, so that the oracle keeps the source's order. Metrics treat every
+        grade above 0 as relevant.
+        """
         return Corpus(
             name=self.name,
             document_ids=tuple(document.document_id for document in self.documents),
@@ -113,7 +114,7 @@ class Collection:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Collection:
-        """Inverse of `to_bytes`. Raises ValueError, TypeError or KeyError for other content."""
+        """Read what `to_bytes` wrote. Raises ValueError, TypeError or KeyError for other content."""
         fields: dict[str, Any] = parsed_json(content)
         queries = tuple(
             Query(**{**query, "references": tuple(query["references"]), "gold": tuple(query["gold"])})
@@ -123,7 +124,8 @@ class Collection:
         return cls(**{**fields, "documents": documents, "queries": queries, "warnings": tuple(fields["warnings"])})
 
     def files(self) -> dict[str, str]:
-        """Path -> text of a folder that `read_collection` reads, with the attribution. Raises UserError if file names clash."""
+        """Return a folder that `read_collection` reads, as a mapping from path to text, with the attribution. Raises
+        UserError if file names clash."""
         files = {f"documents/{as_file_name(document.document_id)}.txt": document.text for document in self.documents}
         if len(files) < len(self.documents):
             raise UserError("two document ids map to the same file name; use ids of letters and digits")
@@ -145,14 +147,14 @@ class Collection:
 
     @functools.cached_property
     def digest(self) -> str:
-        """sha256 (hex) of documents and queries; independent of the collection's name and location."""
+        """Return the sha256 (hex) of documents and queries. It does not depend on the collection's name or location."""
         documents = [{name: value for name, value in asdict(document).items() if name != "title"} for document in self.documents]
         content = [documents, [asdict(query) for query in self.queries]]
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def as_file_name(name: str) -> str:
-    """The name with `_` in place of what file names may not have."""
+    """Replace the characters that a file name may not have by `_`."""
     return _UNSAFE.sub("_", name)
 
 
@@ -161,8 +163,8 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def check_collection(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
-    """A collection with warnings about its flaws. Raises ValueError for a duplicate id, a query that is too long, or no
-    documents."""
+    """Return a collection with warnings about its flaws. Raises ValueError for a duplicate id, a query that is too long, or
+    no documents."""
     for what, ids in (
         ("document", [document.document_id for document in documents]),
         ("query", [query.query_id for query in queries]),
@@ -181,7 +183,7 @@ def check_collection(name: str, documents: Sequence[Document], queries: Sequence
 
 
 def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: int) -> tuple[str, ...]:
-    """The warnings of a collection. They are stored with it, so a different wording changes its store/SHA256."""
+    """Return the warnings of a collection. They are stored with it, so rewording one changes the collection's store/SHA256."""
     blank = {document.document_id for document in documents if document.blank}
     known = {document.document_id for document in documents}
     ids_by_text: dict[str, list[str]] = {}

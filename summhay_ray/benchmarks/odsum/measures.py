@@ -21,13 +21,14 @@ CRITERIA = ("consistency", "relevance")
 
 @functools.cache
 def criterion(name: str) -> Criterion:
-    """A criterion of G-EVAL on the paper's scale of 1 to 5, in our own words: the summary against a reference (section 5.2.1)."""
+    """Return a criterion of G-EVAL on the paper's scale of 1 to 5, reworded. It rates a summary against a reference (section
+    5.2.1)."""
     prompt = resources.files("summhay_ray.benchmarks.odsum").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8")
     return Criterion(name, Scale(1, 5), prompt, needs=("REFERENCE", "SUMMARY"))
 
 
 def check(spec: OdsumSpec) -> None:
-    """Raises ValueError or NoModel if this machine cannot compute a metric in the spec."""
+    """Raise ValueError or NoModel if this machine cannot compute a metric of the spec."""
     bert = spec.metric(BertScoreSpec)
     if bert is not None:
         if importlib.util.find_spec("bert_score") is None:
@@ -37,7 +38,7 @@ def check(spec: OdsumSpec) -> None:
 
 
 def bert_model(bert: BertScoreSpec) -> str:
-    """The folder of BERTScore's model, or its name on a model hub. Raises NoModel."""
+    """Return the folder of BERTScore's model, or its name on a model hub. Raises NoModel."""
     model = find_model(bert.bertscore)
     return str(model.folder) if model.folder else bert.bertscore
 
@@ -45,8 +46,8 @@ def bert_model(bert: BertScoreSpec) -> str:
 async def measure(
     spec: OdsumSpec, item_id: str, text: str, references: Sequence[str], ask: Ask, sampling: Callable[[ModelSpec], dict[str, Any]]
 ) -> tuple[SummaryScore, list[RatingRow]]:
-    """The scores of a summary and its G-EVAL ratings; None without a reference. A plan runs only G-EVAL, which makes paid
-    calls."""
+    """Return a summary's scores and its G-EVAL ratings; scores are None without a reference. A plan runs only G-EVAL, which
+    makes paid calls."""
     references = [reference for reference in references if reference.strip()]
     scores: dict[str, float | None] = dict.fromkeys((*ROUGE_TYPES, "bertscore", GEVAL, GEVAL_EXTRACT))
     if references and not ask.planning:
@@ -58,7 +59,7 @@ async def measure(
     for name, geval in spec.gevals.items() if references else ():
         given = await _rate(geval, (item_id, name), text, references, ask, sampling)
         ratings += given
-        # The mean over criteria of each one's best rating (or mean) over references; None if a rating is missing.
+        # The mean over criteria of the best rating (or mean rating) over references; None if a rating is missing.
         if len(given) == len(geval.criteria) * len(references):
             values = [[row.rating for row in given if row.criterion == criterion] for criterion in geval.criteria]
             by_criterion = [max(of) if geval.over == "best" else sum(of) / len(of) for of in values]

@@ -1,4 +1,4 @@
-"""Collections in a store: imported from a folder, and kept there by the workloads that use them.
+"""Collections in a store: imported from a folder, and stored by the workloads that use them.
 
 A spec names an imported collection by its content hash. A stored run is restored from the collection that its record names.
 """
@@ -16,14 +16,15 @@ from summhay_ray.benchmarks.odsum.reading import read_collection
 from summhay_ray.errors import SpecError, StoreError
 
 COLLECTION = "collection"
-"""Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""
+"""The kind of the store's objects that hold collections. A run's record has the digest of its collection in a field of this
+name."""
 _IN_STORE = re.compile(r"store/([0-9a-f]{64})")
 
 S = TypeVar("S", bound=Spec)
 
 
 class OnCollection(Benchmark[S]):
-    """A benchmark whose spec has a `corpus`; `_whole` is that collection."""
+    """A benchmark whose spec has a `corpus`. `_whole` is that collection."""
 
     record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, COLLECTION: str}
 
@@ -42,7 +43,7 @@ class OnCollection(Benchmark[S]):
             raise StoreError(f"store {inputs.store.uri!r}: collection {match[1]} cannot be read: {error}") from error
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. Stores the collection, and records its digest and attribution."""
+        """See `Workload`. Stores the collection, and returns its digest and attribution."""
         kept = {
             COLLECTION: store.put_object(COLLECTION, self._whole.to_bytes()),
             # Files that `summhay export` writes in addition to the tables.
@@ -66,28 +67,28 @@ class OnCollection(Benchmark[S]):
 
 @dataclass(frozen=True)
 class CollectionImport:
-    """Summary of an imported collection."""
+    """The summary of an imported collection."""
 
     corpus: str
-    """`store/SHA256`: the value of `corpus` in a spec that uses the same store."""
+    """`store/SHA256`: the value for `corpus` in a spec that uses the same store."""
     documents: int
     blank: int
-    """Documents of only white space; they are kept."""
+    """Number of documents of only white space; they are kept."""
     queries: int
     references: int
-    """Queries with a reference summary."""
+    """Number of queries with a reference summary."""
     gold: int
-    """Queries with gold documents."""
+    """Number of queries with gold documents."""
     attribution: str
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay import FOLDER`."""
+        """Return the JSON document of `summhay import FOLDER`."""
         return {name: value for name, value in asdict(self).items() if name != "warnings"}
 
 
 def import_collection(folder: str | Path, store: Store) -> CollectionImport:
-    """Store the collection in a folder. Raises SpecError, naming the file, if the folder is not a collection."""
+    """Store the collection in a folder. Raises SpecError, with the file's name, if the folder is not a collection."""
     collection = read_collection(Path(folder), str(folder))
     return CollectionImport(
         corpus=f"store/{store.put_object(COLLECTION, collection.to_bytes())}",

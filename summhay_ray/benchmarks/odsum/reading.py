@@ -1,21 +1,19 @@
-"""Reads a folder as a collection, and the release's files of rankings.
+"""Read a folder as a collection, and read the release's files of rankings.
 
 A folder holds the release's raw meetings or stories, BEIR, or text files with a file of queries:
 
-| files in the folder | format |
-|---|---|
-| `queries.json` and `documents/*.txt` | the release's raw meetings |
-| `queries.jsonl` and, beside it or in `documents/`, any of `train.jsonl`, `dev.jsonl`, `test.jsonl` | the release's raw stories |
-| `corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv` | BEIR |
-| `queries.jsonl` and `documents/*.txt`, or `*.txt` beside it | your own texts |
+| files in the folder | format | |---|---| | `queries.json` and `documents/*.txt` | the release's raw meetings | |
+`queries.jsonl`, and in the same folder or in `documents/` any of `train.jsonl`, `dev.jsonl`, `test.jsonl` | the release's raw
+stories | | `corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv` | BEIR | | `queries.jsonl` and `documents/*.txt`, or `*.txt` in the
+same folder | your own texts |
 
 The files may also be in a subfolder `raw`, as in the release. In BEIR folders and your own, a line of queries.jsonl may have
 `references`.
 
 The release's pipeline files hold the texts of retrieved documents but not their ids. A file is a list of `{"Query", "Summary" |
-"Summary_1".., "Article"}`. The article consists of the retrieved documents, separated by `<doc-sep>`. Text after the last
-separator is a document, even if blank, if the collection has a blank document. Some files lack newlines and double quotes, so
-texts are compared without them.
+"Summary_1".., "Article"}`. The article consists of the retrieved documents, separated by `<doc-sep>`. The text after the last
+separator is a document. It may be blank only if the collection has a blank document. Some files lack newlines and double
+quotes, so texts are compared without them.
 """
 
 import json
@@ -36,7 +34,7 @@ from summhay_ray.retrieve import read_beir, read_beir_qrels, run_lines
 from summhay_ray.text import parsed_json, read_json_lines
 
 SPLITS = ("train", "test", "dev")
-"""In the order in which the release lists documents and queries."""
+"""The splits, in the order in which the release lists documents and queries."""
 SEED = 42
 SEPARATOR = "<doc-sep>"
 _LOST = re.compile(r'[\s"]+')
@@ -52,7 +50,7 @@ STORIES = (
 
 
 def read_collection(folder: Path, called: str) -> Collection:
-    """The collection in a folder. `called` is the folder as the spec names it. Raises SpecError, naming the file."""
+    """Read the collection in a folder. `called` is the folder as the spec names it. Raises SpecError, with the file's name."""
     for place in (_Place(folder, folder), _Place(folder / "raw", folder)):
         for fits, read in _FORMS:
             try:
@@ -73,7 +71,8 @@ def read_collection(folder: Path, called: str) -> Collection:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The folder of the files, in the folder that the spec names. Raises UserError for a link that leads out of that folder."""
+    """The folder with the files, inside the folder that the spec names. Raises UserError for a link that leads out of that
+    folder."""
 
     path: Path
     named: Path
@@ -109,8 +108,10 @@ def _meetings(place: _Place, called: str) -> Collection:
 
 
 def meeting_splits(query_ids: Sequence[str]) -> Mapping[str, str]:
-    """Query id of ODSum-meeting -> train (60 %), test (30 %) or dev (10 %), as in the release, by scikit-learn's
-    `train_test_split` with `test_size` 0.4, then 0.25 on the rest, and `random_state` 42."""
+    """Map each query id of ODSum-meeting to train (60 %), test (30 %) or dev (10 %), split as in the release.
+
+    The release uses scikit-learn's `train_test_split` with `test_size` 0.4, then 0.25 on the rest, and `random_state` 42.
+    """
     ids_of, rest = {}, list(query_ids)
     for name, share in (("train", 0.4), ("test", 0.25)):
         order = np.random.RandomState(SEED).permutation(len(rest)).tolist()
@@ -169,7 +170,7 @@ def _beir(place: _Place, called: str) -> Collection:
             if relevant := {document: grade for document, grade in judged.items() if grade > 0}:
                 grades.setdefault(query_id, {}).update(relevant)
                 split_of[query_id] = {"validation": "dev"}.get(split, split)
-    # The most relevant documents first.
+    # The most relevant documents come first.
     gold = {query: tuple(sorted(grade_of, key=lambda name: -grade_of[name])) for query, grade_of in grades.items()}
     queries = []
     for query in corpus.queries:
@@ -195,13 +196,13 @@ def _read_texts(place: _Place, called: str) -> Collection:
 
 
 def _text_names(place: _Place) -> list[str]:
-    """The names of the .txt files, in order: those in `documents`, or else those in the folder of the queries."""
+    """Return the sorted names of the .txt files in `documents` or, if there are none, in the folder of the queries."""
     documents = next((f"{name}/" for name in ("documents", "Documents") if place.has(name)), "")
     return place.files(f"{documents}*.txt")
 
 
 def _text_files(place: _Place) -> list[Document]:
-    """The texts as documents, ordered by file name; LICENSE.txt is left out."""
+    """Read the texts as documents, ordered by file name. LICENSE.txt is left out."""
     stems = {name: PurePath(name).stem for name in _text_names(place)}
     for name in stems:
         try:
@@ -232,7 +233,7 @@ def _lines(place: _Place, name: str) -> Iterator[tuple[str, Any]]:
 
 def _decoded(content: bytes, where: str) -> str:
     try:
-        # Without a byte order mark, and with \n as the only line break, the text is the same on every system.
+        # Remove the byte order mark and normalize line breaks to \n, so that the text is the same on every system.
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise ValueError(f"{where}: is not UTF-8 text") from None
@@ -261,9 +262,9 @@ def _texts(fields: Mapping[str, Any], name: str, where: str, needed: bool = True
 
 
 def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str = "release") -> str:
-    """The rankings in pipeline files as lines of a TREC run, for `retrievers: [{run: FILE}]`. A query is matched by its text or,
-    as in the stories' sparse files, by its first reference. Raises SpecError, naming file and entry, for a query or document that
-    is not in the collection."""
+    """Return the rankings in pipeline files as lines of a TREC run, for `retrievers: [{run: FILE}]`. A query is matched by
+    its text or, as in the stories' sparse files, by its first reference. Raises SpecError, with file and entry, for a query
+    or document that is not in the collection."""
     documents = {_bare(document.text): document.document_id for document in reversed(collection.documents)}
     queries = {_bare(query.text): query.query_id for query in reversed(collection.queries)}
     answers = {_bare(query.references[0]): query.query_id for query in reversed(collection.queries) if query.references}

@@ -11,13 +11,13 @@ from summhay_ray.benchmarks.odsum.scores import NAMES, OWN_N, SYSTEM
 from summhay_ray.benchmarks.retrieval import retrieval_section
 
 SHOWN = ("rouge1", "rouge2", "rougeL", *OWN_N)
-"""The metrics of the paper's tables."""
+"""The metrics in the paper's tables."""
 _ENDS = ("", "_low", "_high", "_reason", "_floor")
 GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's figures of 0 to 100 fit (rating - 1) / 4 x 100."
 
 
 def sections(scores: Tables, collection: Collection, token_budget: int | None = None) -> list[Section]:
-    """The report's sections; those that the run does not measure are left out."""
+    """Return the report's sections. Those that the run does not measure are left out."""
     retrieval, summaries, lost, ratings = (scores[name] for name in ("retrieval", "summaries", "robustness", "ratings"))
     listed = []
     if retrieval.height:
@@ -61,14 +61,14 @@ def _retrieval(frame: pl.DataFrame) -> Section:
         text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall has a column of its own.',
         table=table,
         units=dict.fromkeys([named.get(figure, figure) for figure in shown], "%"),
-        # Nothing is measured if every retriever fails or no gold document is known.
+        # Nothing can be measured if every retriever fails or no gold document is known.
         chart=Chart.line(x="k", y="F1", series="retriever") if "f1" in shown else None,
     )
 
 
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     columns = [f"{metric}{end}" for metric in measured for end in _ENDS]
-    # A metric with fewer scores than the others (after failed ratings, for example) gets its own n column.
+    # A metric with fewer scores than the rest (after failed ratings, for example) gets its own n column.
     fewer = {metric: f"n_{metric}" for metric in OWN_N if metric in measured and (frame[f"n_{metric}"] < frame["n_scored"]).any()}
     own_n = [pl.col(counted).alias(f"n of {NAMES[metric]}") for metric, counted in fewer.items()]
     table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *own_n, *columns)
@@ -84,7 +84,7 @@ def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
 
 
 def _loss_section(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
-    """The layout of Table 5: for each metric the oracle's value, and the loss with a retriever's documents."""
+    """Return the layout of Table 5: for each metric, the oracle's value, and the loss with a retriever's documents."""
     index = ["model", "strategy", "k", "retriever"]
     parts = []
     for metric in measured:
@@ -106,13 +106,13 @@ def _loss_section(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
         table = table.join(part, on=index, how="full", coalesce=True, nulls_equal=True)
     counted = [f"n of {metric}" for metric in measured]
     table = table.with_columns(pl.max_horizontal(counted).alias("n"))
-    # A metric with fewer values than the others gets its own n column.
+    # A metric with fewer values than the rest gets its own n column.
     fewer = [name for name in counted if (table[name].fill_null(0) < table["n"]).any()]
     figures = [name for name in table.columns if name not in (*index, "n", *counted)]
     named = [name for name in figures if not name.endswith(("_low", "_high", "_reason"))]
     return Section(
         "What retrieval's errors cost",
-        text="The layout of Table 5: the figure with the oracle's documents, all that are gold, and the loss when the same model "
+        text="The layout of Table 5: the figure with the oracle's documents (all gold ones), and the loss when the same model "
         "and strategy see the retriever's instead: the mean difference per query, over queries answered in both settings, with "
         "its 95 % interval.",
         table=table.select(*index, "n", *(pl.col(name).alias(f"n of {NAMES[name[5:]]}") for name in fewer), *figures),
@@ -121,7 +121,7 @@ def _loss_section(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
 
 
 def _paper_section(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
-    """The layout of Tables 3 and 4: one row per retriever; ROUGE-2, BERTScore and G-EVAL of each model."""
+    """Return the layout of Tables 3 and 4: one row per retriever, with ROUGE-2, BERTScore and G-EVAL of each model."""
     own, rows = summaries.filter(pl.col("retriever").is_not_null()), ["strategy", "k", "retriever"]
     metrics = [name for name in ("rouge2", *OWN_N) if name in measured]
     least = pl.min_horizontal(*("n_rouge" if name == "rouge2" else f"n_{name}" for name in metrics)).min()

@@ -16,30 +16,30 @@ from summhay_ray.benchmarks.retrieval import RANKING_TABLES, Retrievers, own_cod
 from summhay_ray.metrics import retrieval_scores
 
 RETRIEVE = "retrieve"
-"""The stage in failures of a retriever."""
+"""The stage under which failures of a retriever are recorded."""
 Rankings = Mapping[str, Sequence[retrieve.Ranked]]
 """Query id -> its ranking."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCollection:
-    """A collection, with the rankings of a spec's retrievers."""
+    """A collection, with the rankings by a spec's retrievers."""
 
     collection: Collection
     retrievers: Retrievers
     spec: OdsumSpec
 
     def cuts(self, retriever: str) -> Sequence[int | None]:
-        """The values of k for a retriever; None for one that is never cut: the oracle, as in the release, and one that returns
-        all documents."""
+        """Return the values of k for a retriever. None means that its rankings are never cut: the oracle's, as in the
+        release, and those of a retriever that returns all documents."""
         return [None] if retriever in self.retrievers.unordered or self.is_oracle(retriever) else self.spec.k
 
     def is_oracle(self, retriever: str) -> bool:
-        # Stored runs are read without the user's code.
+        # Stored runs are read without importing the user's code.
         return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.retriever(retriever), retrieve.Oracle)
 
     def rankings(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
-        """See `rankings_by_query`. The oracle's rankings contain only gold documents."""
+        """Rank the collection for each query; see `rankings_by_query`. The oracle's rankings contain only gold documents."""
         rankings, missing = self.retrievers.rankings_by_query(self.collection.corpus, retriever, planned=planned)
         empty = {name: self.retrievers.nothing_found(retriever, name) for name, ranking in rankings.items() if not ranking}
         missing = {**missing, **{name: why for name, why in empty.items() if why}}
@@ -49,10 +49,10 @@ class RankedCollection:
         return {name: ranking for name, ranking in rankings.items() if name not in missing}, missing
 
     def rows(self, retriever: str, rankings: Rankings) -> Rows:
-        """A retriever's ranking as rows: all ranked documents, those shown, and scores at each k."""
+        """Return a retriever's rankings as rows: all ranked documents, those shown, and scores at each k."""
         corpus, whole, budget = self.collection.corpus, retriever in self.retrievers.unordered, self.spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
-        # A ranking that is never cut is shown whole to the summarizer.
+        # The summarizer sees the whole of a ranking that is never cut.
         depth = len(corpus.texts) if self.is_oracle(retriever) else max(self.spec.k)
         by_query = [
             ranking_rows(corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=depth)
@@ -71,7 +71,8 @@ class RankedCollection:
 
 
 def shown_numbers(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) -> dict[str, Any]:
-    """Item id -> `numbers`, the first k documents for its k, all without a k; or `missing`, why there is no ranking."""
+    """Map each item id to `numbers`, the first k documents (all of them without a k), or to `missing`, the reason why there
+    is no ranking."""
     own: dict[str, Any] = {}
     for item in items:
         if "summarizer" not in item.data:

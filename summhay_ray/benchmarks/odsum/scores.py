@@ -1,4 +1,4 @@
-"""Scores a run from its tables: retrieval (Table 2), summaries (Tables 3 and 4), the cost of retrieval errors (Table 5).
+"""Score a run from its tables: retrieval (Table 2), summaries (Tables 3 and 4), the cost of retrieval errors (Table 5).
 
 Means are over the n values that were scored, out of n_expected. Failures are left out; they never count as zero.
 """
@@ -32,15 +32,16 @@ NAMES = {
 SYSTEM = ("retriever", "k", "strategy", "model")
 RATINGS = (1.0, 5.0)
 _BOUNDS = {GEVAL: RATINGS, GEVAL_EXTRACT: RATINGS}
-"""Metric -> its minimum and maximum, unless these are 0 and 1."""
+"""Metric -> its minimum and maximum, for metrics whose range is not 0 to 1."""
 
 
 def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) -> Tables:
-    """Tables `retrieval`, `summaries`, `ratings` and `robustness`, with rows per system. `unordered`: see `retrieval_table`."""
+    """Return the tables `retrieval`, `summaries`, `ratings` and `robustness`, with rows per system. `unordered`: see
+    `retrieval_table`."""
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
     ranked, n_queries = retrieved_of(tables, max(spec.k)), tables["odsum_queries"].height
-    # A retriever whose items were never asked has not ranked anything yet.
+    # Leave out retrievers whose items were never asked: they have not ranked anything yet.
     asked = set(scored["retriever"]) if spec.summarizers and scored.height else set(retrievers)
     ranking = [name for name in retrievers if name in asked]
     ratings = [_ratings(tables, scored, name, geval) for name, geval in spec.gevals.items()]
@@ -50,7 +51,7 @@ def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) 
         "ratings": pl.concat(ratings) if ratings else pl.DataFrame(),
         "robustness": robustness(scored),
     }
-    # Rows follow the order of the spec, not alphabetical order.
+    # Rows follow the order of the spec, not the alphabet.
     orders = {
         "retriever": retrievers,
         "strategy": [summarizer.strategy_label for summarizer in spec.summarizers],
@@ -60,7 +61,7 @@ def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) 
 
 
 def details(scores: Tables) -> Mapping[str, Any]:
-    """`retrieval`, `summaries` and `robustness` as fields of a run's JSON document."""
+    """Return `retrieval`, `summaries` and `robustness` as fields of a run's JSON document."""
     columns = (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"{name}_floor" for name in METRICS))
     summaries = scores["summaries"].select(*columns, *(f"n_{name}" for name in ("rouge", *OWN_N)))
     own = {"summaries": summaries.to_dicts(), "robustness": scores["robustness"].to_dicts()}
@@ -68,7 +69,7 @@ def details(scores: Tables) -> Mapping[str, Any]:
 
 
 def _scored(tables: Tables) -> pl.DataFrame:
-    """One row per expected summary: its system and query, and its scores (null without any)."""
+    """Return one row per expected summary: its system and query, and its scores (null if it has none)."""
     items = tables["items"]
     texts = ("query_id", "retriever", "strategy", "called")
     absent = {**dict.fromkeys(texts, pl.String), "k": pl.Int64, "summarizer": pl.Int64}
@@ -84,7 +85,8 @@ def _scored(tables: Tables) -> pl.DataFrame:
 
 
 def by_query(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) -> ByQuery:
-    """Each system's score on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; unknown parts are left out."""
+    """Return each system's score on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; unknown parts of a name are
+    left out."""
     if not spec.summarizers:
         retrievers = [retriever_label(entry) for entry in spec.retrievers]
         ranked = retrieval_by_query(retrieved_of(tables, max(spec.k)), spec.k, unordered, retrievers)
@@ -122,8 +124,8 @@ def _summaries(scored: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ratings(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) -> pl.DataFrame:
-    """One G-EVAL by criterion, without queries that lack a rating. `rating`: each query counts once, with its best reference or
-    the mean over references; `pooled`: the mean over all answers, as in the release."""
+    """Return one G-EVAL by criterion, without queries that lack a rating. `rating`: each query counts once, with its best
+    reference or the mean over references. `pooled`: the mean over all answers, as in the release."""
     by = (*SYSTEM, "criterion")
     ratings = tables["odsum_ratings"].filter(pl.col("rater") == name)
     n_references = pl.col("references").list.eval(pl.element().str.strip_chars() != "").list.sum().alias("references")
@@ -148,8 +150,9 @@ def _ratings(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) 
 
 
 def robustness(scored: pl.DataFrame) -> pl.DataFrame:
-    """The loss when a retriever's documents replace the oracle's (Table 5), whatever the k: a row per system and metric. `oracle`
-    and `retrieved`: means over the n queries scored in both settings; `lost`: the mean difference with its 95 % interval."""
+    """Return the loss when a retriever's documents replace the oracle's (Table 5), for every k: a row per system and metric.
+    `oracle` and `retrieved` are means over the n queries scored in both settings. `lost` is the mean difference with its 95 %
+    interval."""
     long = scored.unpivot(METRICS, index=["query_id", *SYSTEM], variable_name="metric").drop_nulls("value")
     pair = ["query_id", "strategy", "model", "metric"]
     ideal = long.filter(pl.col("retriever") == ORACLE).select(*pair, pl.col("value").alias("oracle"))
@@ -166,7 +169,7 @@ def robustness(scored: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_order(frame: pl.DataFrame, orders: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """The frame sorted as the spec lists retrievers, strategies and models; metrics in the order of `METRICS`."""
+    """Sort the frame as the spec lists retrievers, strategies and models; metrics have the order of `METRICS`."""
     known = {**orders, "metric": METRICS}
     keys = []
     for name in ("model", "strategy", "retriever", "k", "metric", "criterion"):

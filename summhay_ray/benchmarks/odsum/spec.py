@@ -22,7 +22,7 @@ class RougeSpec(Strict):
     """F1 of ROUGE-1, -2, -L and -Lsum."""
 
     rouge: Over = Field(
-        default="best", description="over several references: the best for each ROUGE type, as in the release, or the mean"
+        default="best", description="with several references: the best for each ROUGE type, as in the release, or the mean"
     )
 
 
@@ -36,7 +36,8 @@ class BertScoreSpec(Strict):
 
 
 class GevalSpec(Strict):
-    """G-EVAL: a model, or the mean of a panel of models, rates each summary against each reference, from 1 to 5."""
+    """G-EVAL: a model, or a panel of models, rates each summary against each reference from 1 to 5. A panel's rating is the
+    mean."""
 
     geval: Annotated[RatingModel, BeforeValidator(rater_entry, json_schema_input_type=Text | RatingModel)] = Field(
         default=RatingModel(model=RATER),
@@ -46,17 +47,17 @@ class GevalSpec(Strict):
     logprobs: int | None = Field(
         default=None, ge=1, le=20, description="weigh the scale by this many top log probabilities instead of sampling"
     )
-    over: Over = Field(default="best", description="over several references: the best for each query and criterion, or the mean")
+    over: Over = Field(default="best", description="with several references: the best for each query and criterion, or the mean")
     criteria: list[Literal["consistency", "relevance"]] = Field(
-        default=["consistency", "relevance"], min_length=1, description="what is rated"
+        default=["consistency", "relevance"], min_length=1, description="the criteria of the ratings"
     )
     extract: ExtractSpec | None = Field(default=None, description="shorten each reference to an extract before rating")
 
     @model_validator(mode="after")
     def _samples_differ(self) -> GevalSpec:
-        if self.samples > 1 and any(one.temperature == 0 for one in self.geval.asked):
+        if self.samples > 1 and any(one.temperature == 0 for one in self.geval.rating_models):
             raise ValueError("geval: samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
-        if any(one.answers is not None for one in self.geval.asked):
+        if any(one.answers is not None for one in self.geval.rating_models):
             raise ValueError("geval: a file of answers holds one text for each query, and a rater gives several; name a model")
         if len(set(self.criteria)) < len(self.criteria):
             raise ValueError("criteria: one is listed twice; remove it")
@@ -67,7 +68,7 @@ _KINDS: Mapping[str, type[Strict]] = {"rouge": RougeSpec, "bertscore": BertScore
 
 
 def _metric(value: Any) -> Any:
-    """The spec class of a metric given by name or as a mapping with its name as a field. Raises ValueError."""
+    """Return the spec class of a metric, which is given by name or as a mapping with its name as a field. Raises ValueError."""
     if isinstance(value, Strict):
         return value
     heads = [value] if isinstance(value, str) else [name for name in _KINDS if isinstance(value, Mapping) and name in value]
@@ -89,7 +90,7 @@ Metric = Annotated[
 
 
 class OdsumSpec(OfWordsSpec):
-    """A grid of queries x retrievers x k x strategies x summarizers; without summarizers the run measures retrieval alone."""
+    """A grid of queries x retrievers x k x strategies x summarizers. Without summarizers, the run measures only retrieval."""
 
     NOT_SEMANTIC = OfWordsSpec.NOT_SEMANTIC | {"corpus", "strategies"}
 
@@ -104,12 +105,14 @@ class OdsumSpec(OfWordsSpec):
         default=[], description="bm25, {bm25: split}, vector, oracle, {oracle: replace, share: 0.2}, random, {run: FILE}, ..."
     )
     k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 3, 6], min_length=1, description="numbers of documents to retrieve")
-    token_budget: int = Field(default=14000, ge=1, description="cl100k tokens of documents that one call may show")
+    token_budget: int = Field(default=14000, ge=1, description="maximum cl100k tokens of documents in one call")
     words: int = Field(default=250, ge=10, description="maximum words of a summary")
     strategies: list[Strategy] = Field(
-        default=["truncate-all"], min_length=1, description="strategies of the summarizers that name none"
+        default=["truncate-all"], min_length=1, description="strategies for summarizers without a strategy of their own"
     )
-    summarizers: list[Summarizer] = Field(default=[], description="models that summarize; none: retrieval alone")
+    summarizers: list[Summarizer] = Field(
+        default=[], description="models that summarize; without any, the run measures only retrieval"
+    )
     metrics: list[Metric] = Field(default=[RougeSpec()], description="metrics of a summary: rouge, bertscore, geval")
     seed: int = Field(default=0, description="seed of random retrieval, the oracle's errors, and intervals")
 
@@ -121,7 +124,8 @@ class OdsumSpec(OfWordsSpec):
 
     @property
     def gevals(self) -> Mapping[str, GevalSpec]:
-        """G-EVAL by its name in tables. If the spec also has one on whole references, the one on extracts is `geval_extract`."""
+        """G-EVAL by its name in tables. If the spec rates both whole references and extracts, the one on extracts is
+        `geval_extract`."""
         listed = [metric for metric in self.metrics if isinstance(metric, GevalSpec)]
         return {GEVAL if len(listed) == 1 or metric.extract is None else GEVAL_EXTRACT: metric for metric in listed}
 
@@ -133,7 +137,7 @@ class OdsumSpec(OfWordsSpec):
     @model_validator(mode="after")
     def _names_differ(self) -> OdsumSpec:
         check_retrievers(self.retrievers)
-        # Each metric once; G-EVAL once for whole references and once for extracts.
+        # Each metric may occur once; G-EVAL may occur once for whole references and once for extracts.
         kinds = [(type(metric), getattr(metric, "extract", None) is not None) for metric in self.metrics]
         for field, values in (("k", self.k), ("metrics", kinds)):
             if len(set(values)) < len(values):
@@ -143,4 +147,4 @@ class OdsumSpec(OfWordsSpec):
         return self
 
     def raters(self) -> Sequence[ModelSpec]:
-        return [rater for geval in self.gevals.values() for rater in geval.geval.asked]
+        return [rater for geval in self.gevals.values() for rater in geval.geval.rating_models]

@@ -11,11 +11,11 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A searched document."""
+    """A document that retrieval searches."""
 
     document_id: Annotated[str, "identifier, unique within the collection"]
     number: Annotated[int, "position in the collection, from 1; breaks ties in rankings"]
-    split: Annotated[str, "train, dev or test; empty where documents have no split"]
+    split: Annotated[str, "train, dev or test; empty if documents have no split"]
     n_tokens: Annotated[int, "cl100k tokens of its text"]
     blank: Annotated[bool, "whether the text is only white space"]
 
@@ -25,7 +25,7 @@ class QueryRow:
     """A query with its gold documents and references."""
 
     query_id: Annotated[str, "identifier, unique within the collection"]
-    split: Annotated[str, "train, dev or test; empty where the collection has no splits"]
+    split: Annotated[str, "train, dev or test; empty if the collection has no splits"]
     text: Annotated[str, "the query"]
     gold: Annotated[tuple[str, ...], "ids of the documents that the answer needs"]
     references: Annotated[tuple[str, ...], "reference summaries"]
@@ -38,7 +38,7 @@ class RetrievalRow:
     retriever: Annotated[str, "retriever as the spec names it"]
     k: Annotated[int, "maximum number of documents retrieved"]
     query_id: Annotated[str, "the query"]
-    precision: Annotated[float, "share of the retrieved documents that are gold; 0 where none is retrieved"]
+    precision: Annotated[float, "share of the retrieved documents that are gold; 0 if none is retrieved"]
     recall: Annotated[float, "share of the gold documents that are retrieved"]
     f1: Annotated[float, 'harmonic mean of precision and recall; the paper reports its mean as "R@K"']
     ndcg: Annotated[float | None, "normalized discounted cumulative gain; null for an unordered ranking"]
@@ -58,7 +58,7 @@ class SummaryRow:
     model: Annotated[str, "summarizer as the spec names it"]
     text: Annotated[str, "the summary"]
     n_tokens: Annotated[int, "cl100k tokens of the summary"]
-    key: Annotated[str, "key of the raw answer that holds the text; for several calls, of the last"]
+    key: Annotated[str, "key of the raw answer that holds the text; with several calls, the last one's"]
 
 
 @dataclass(frozen=True, slots=True)

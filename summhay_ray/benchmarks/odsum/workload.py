@@ -1,6 +1,6 @@
-"""ODSum as a workload of the engine: makes, measures and scores the rankings and summaries of a run.
+"""ODSum as a workload of the engine: make, measure and score the rankings and summaries of a run.
 
-An item is one query x retriever x k x summarizer (paper, section 4); a summarizer is a model with a strategy (section 7). A run
+An item is one query x retriever x k x summarizer (paper, section 4). A summarizer is a model with a strategy (section 7). A run
 without summarizers only ranks documents and measures the rankings.
 """
 
@@ -32,12 +32,12 @@ from summhay_ray.summarize import Reducer, Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens, semantic_hash, sentences
 
 _WORD = "word "
-"""One token; a plan estimates an unknown summary as repetitions of it."""
+"""One token. A plan estimates an unknown summary by repeating it."""
 
 
 @dataclass(frozen=True)
 class OdsumCorpora(retrieval.Corpora):
-    """The one corpus."""
+    """The single corpus of an ODSum run."""
 
     collection: Collection
 
@@ -66,7 +66,7 @@ class Odsum(OnCollection[OdsumSpec]):
         self.retrievers = retrieval.Retrievers(self.spec, inputs)
         self._prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
         self._ranked = RankedCollection(self.collection, self.retrievers, self.spec)
-        # A stored run is also read on machines without the models.
+        # Stored runs are also read on machines without the models.
         if inputs.settled:
             return
         try:
@@ -77,7 +77,7 @@ class Odsum(OnCollection[OdsumSpec]):
             for model in self.spec.model_entries():
                 check_model(model.model, self.inputs.folder)
             for index, entry in enumerate(self.spec.retrievers):
-                with retrieval.naming(index):
+                with retrieval.located_errors(index):
                     retrieval.make_retriever(entry, self.spec.seed, self.retrievers.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
@@ -95,12 +95,12 @@ class Odsum(OnCollection[OdsumSpec]):
 
     @functools.cached_property
     def corpora(self) -> retrieval.Corpora:
-        """The collection, for `summhay export --kind beir`."""
+        """Return the collection, for `summhay export --kind beir`."""
         return OdsumCorpora(self.collection)
 
     @classmethod
     def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields for `summhay retrieve`: without summarizers, strategies and metrics."""
+        """Return a spec's fields for `summhay retrieve`: without summarizers, strategies and metrics."""
         others = ("summarizers", "strategies", "metrics", "words")
         return {name: value for name, value in fields.items() if name not in others}
 
@@ -120,7 +120,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 **{name: measures.criterion(name).prompt_hash for name in measures.CRITERIA},
             },
             **({"bertscore": weights} if weights else {}),
-            # Runs that cut the oracle at k have another identity.
+            # Runs that cut the oracle's rankings at k have another identity.
             **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
 
@@ -136,8 +136,11 @@ class Odsum(OnCollection[OdsumSpec]):
     # --- items ---------------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[benchmark.Item]:
-        """For each retriever: its rankings, then its summaries; answers from files come last, once per query. Rankings are items
-        only if a service makes them (one per query) or without summarizers (one per retriever); others are made in `prepare`."""
+        """Yield, for each retriever, its rankings and then its summaries. Answers from files come last, once per query.
+
+        Rankings are items if a service makes them (one item per query), or if there are no summarizers (one item per
+        retriever). Other rankings are made in `prepare`.
+        """
         asked = [(place, summarizer) for place, summarizer in enumerate(self.spec.summarizers) if summarizer.answers is None]
         for retriever in self.retrievers:
             if retriever in self.retrievers.asking:
@@ -151,7 +154,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 for k in self._ranked.cuts(retriever):
                     for place, summarizer in asked:
                         yield self._item(query.query_id, place, summarizer, retriever, k)
-        # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
+        # Answers from a file are attributed to a retriever and a k only if the spec has exactly one of each.
         only = next(iter(self.retrievers)) if len(self.retrievers) == 1 else None
         only = only if only and len(self._ranked.cuts(only)) == 1 else None
         for place, summarizer in enumerate(self.spec.summarizers):
@@ -182,7 +185,8 @@ class Odsum(OnCollection[OdsumSpec]):
         return ranked + queries * (asked * sum(len(self._ranked.cuts(retriever)) for retriever in self.retrievers) + given)
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
-        """See `Workload`. One queue per model, shared by its strategies; it includes the models that rate its summaries."""
+        """See `Workload`. Returns one queue per model, shared by its strategies; it includes the models that rate the model's
+        summaries."""
         settings = self.models.settings()
         raters = tuple(rater.model for rater in self.spec.raters())
         models = {
@@ -192,8 +196,8 @@ class Odsum(OnCollection[OdsumSpec]):
         return {"": benchmark.Queue(tuple(self.retrievers.services), computes=not self.retrievers.services), **models}
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """The rankings of a retriever for all queries, their scores at each k, and the document numbers per item. For one that
-        calls a service, only the vectors and scores of local models."""
+        """Return a retriever's rankings for all queries, their scores at each k, and the document numbers per item. If the
+        retriever calls a service, return only the vectors and scores of local models."""
         if not source:
             return benchmark.Prepared()
         corpus = self.collection.corpus
@@ -202,14 +206,15 @@ class Odsum(OnCollection[OdsumSpec]):
                 self.retrievers.compute_local_part(corpus, source)
                 return benchmark.Prepared()
             rankings, missing = self._ranked.rankings(source)
-        # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
+        # A user-defined retriever may raise anything. Its exception becomes a failure row, and the other rows continue.
         except BaseException as error:  # noqa: BLE001
             return benchmark.Prepared(problem=retrieval.no_ranking(error), stage=RETRIEVE)
         rows = {**self._ranked.rows(source, rankings), **self.retrievers.cut_rows(corpus.corpus_id, source)}
         return benchmark.Prepared(rows, own=shown_numbers(rankings, missing, items))
 
     def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`. The document numbers per item for a plan; arbitrary where vectors are not computed yet."""
+        """See `Workload`. Returns the document numbers per item for a plan. They are arbitrary if vectors are not computed
+        yet."""
         if not source or source in self.retrievers.asking:
             return benchmark.Prepared()
         try:
@@ -222,7 +227,8 @@ class Odsum(OnCollection[OdsumSpec]):
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`. The summary and its scores; for an item without a summarizer, the ranking if a service makes it."""
+        """See `Workload`. Returns the summary and its scores. For an item without a summarizer, returns the ranking if a
+        service makes it."""
         prepared = ask.prepared or {}
         numbers: Sequence[int] = prepared.get("numbers", ())
         for message in (missing := prepared.get("missing", ())):
@@ -295,14 +301,14 @@ class Odsum(OnCollection[OdsumSpec]):
         return frames(tables, self.spec, self.retrievers.unordered)
 
     def by_query(self, tables: benchmark.RunTables) -> benchmark.ByQuery:
-        """See `Workload`. A system is a retriever with its k, a model and a strategy; without summarizers, a retriever."""
+        """See `Workload`. A system is a retriever with its k, a model and a strategy; without summarizers, it is a retriever."""
         return by_query(tables, self.spec, self.retrievers.unordered)
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         return sections(scores, self.collection, self.spec.token_budget)
 
     def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`. The collection, for all retrievers that need local models, since they may share one."""
+        """See `Workload`. Returns the collection once for all retrievers that need local models, since they may share a model."""
         if not any(item.source for item in items):
             return ()
         return self.retrievers.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
@@ -325,7 +331,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return _WORD * words[size]
 
     def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
-        """See `Workload`: the sentences of every summary, and the collection."""
+        """See `Workload`. Returns the sentences of every summary, and the collection."""
         named = ("strategy", "model", "retriever", "k")
         rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
         answers = [
@@ -357,7 +363,8 @@ class Odsum(OnCollection[OdsumSpec]):
         )
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
+        """See `Workload`. Writes the collection with its attribution, and one file of summaries per system (for `{answers:
+        FILE}`)."""
         files = {f"collection/{name}": text for name, text in self.collection.files().items()}
         for row in run.table("odsum_summaries").sort("item_id").iter_rows(named=True):
             where = f"{row['retriever']}@{row['k']}+" if row["retriever"] else ""

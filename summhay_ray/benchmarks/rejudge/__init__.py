@@ -1,4 +1,4 @@
-"""Judge the stored summaries of a run again, with other judges (paper, section 4.3). The run itself stays unchanged."""
+"""Judge a run's stored summaries again, with other judges (paper, section 4.3). The run itself stays unchanged."""
 
 from summhay_ray.benchmarks.rejudge.cascade import check_budget, with_cascades
 from summhay_ray.benchmarks.rejudge.compare import CompareResult, compare_judges

@@ -1,7 +1,7 @@
-"""Choose the insights that a cascade sends to its paid judge: the least certain of all summaries of a run.
+"""Choose the insights that a cascade sends to its paid judge: the least certain ones among all summaries of a run.
 
-The free judge first judges all summaries, in a separate run. Insights are sorted by its uncertainty. The paid judge gets a given
-share of them, or as many as a budget certainly pays for.
+The free judge first judges all summaries, in a separate run. Insights are sorted by its uncertainty. The paid judge gets a
+given share of them, or as many as a budget is certain to pay for.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from summhay_ray.plugins import planning
 from summhay_ray.records import Insight, Summary
 
 _DIGITS = 4
-"""Decimal places of a share."""
+"""Number of decimal places of a share."""
 
 
 @dataclass(frozen=True)
 class Uncertain:
-    """The insights that the free judge judged, with its uncertainties: three lists of equal length."""
+    """The insights that the free judge judged, with its uncertainties. The three lists have equal length."""
 
     cells: Sequence[str]
     insights: Sequence[str]
     uncertainties: Sequence[float]
 
     @classmethod
-    def of(cls, free: RunStore, label: str) -> Uncertain:
-        """Read them from a finished rejudge by the free judge, whose label is `label`."""
+    def from_run(cls, free: RunStore, label: str) -> Uncertain:
+        """Read the uncertainties from a finished rejudge by the free judge, whose label is `label`."""
         rows = free.table("judgments").filter((pl.col("judge") == label) & pl.col("uncertainty").is_not_null())
         return cls(*(rows[name].to_list() for name in ("cell_id", "insight_id", "uncertainty")))
 
-    def asked(self, share: float) -> dict[str, list[str]]:
-        """cell_id -> its insights among the `share` that is least certain overall."""
+    def insights_to_ask(self, share: float) -> dict[str, list[str]]:
+        """Map each cell_id to its insights among the `share` that is least certain overall."""
         chosen: dict[str, list[str]] = defaultdict(list)
         for index in sorted(least_certain(self.uncertainties, share)):
             chosen[self.cells[index]].append(self.insights[index])
         return chosen
 
     def choice(self, judge: str, share: float) -> Choice:
-        """The counts and mean uncertainties that result from a share."""
+        """Return the counts and mean uncertainties that result from a share."""
         chosen = least_certain(self.uncertainties, share)
         asked = [value for index, value in enumerate(self.uncertainties) if index in chosen]
         left = [value for index, value in enumerate(self.uncertainties) if index not in chosen]
@@ -62,12 +62,12 @@ class Uncertain:
 
 
 def cascades_of(grid: Rejudge) -> dict[str, tuple[JudgeSpec, Named]]:
-    """Name of each cascade -> (entry of the judge that it is or belongs to, the parsed cascade)."""
+    """Map the name of each cascade to (the judge's entry in which it occurs, the parsed cascade)."""
     return {named.text: (spec, named) for spec in grid.spec.judges for named in spec.named.inner("cascade")}
 
 
 def is_open(name: str) -> bool:
-    """Whether a judge's name is a cascade without a share, to be chosen by a budget. Raises BadName, UnknownName."""
+    """Return whether a judge's name is a cascade without a share, which a budget can choose. Raises BadName, UnknownName."""
     return name.lstrip().startswith("cascade") and parse_name(name).share is None
 
 
@@ -78,8 +78,9 @@ def with_share(name: str, share: float) -> str:
 
 
 def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: float) -> tuple[float, float, float]:
-    """The greatest share whose calls certainly fit the budget: (share, expected dollars, maximum dollars), including calls
-    already answered, so that a repeated command gets the same. Raises SpecError if the budget does not pay for a single call."""
+    """Return the greatest share whose calls are certain to fit the budget, as (share, expected dollars, maximum dollars).
+    Calls that are already answered count, too, so that a repeated command gets the same share. Raises SpecError if the budget
+    does not pay for a single call."""
     prices = _Prices(grid, spec)
     order = sorted(range(len(free.cells)), key=lambda index: (-free.uncertainties[index], index))
     spent: dict[str, tuple[int, int]] = {}
@@ -104,7 +105,7 @@ def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: floa
 
 
 class _Prices:
-    """The cost of asking about some insights of one summary: (expected, maximum), in micro-dollars."""
+    """The cost of judging some insights of one summary: (expected, maximum), in micro-dollars."""
 
     def __init__(self, grid: Rejudge, spec: JudgeSpec) -> None:
         self._grid, self._spec, self._settings = grid, spec, grid.models.settings()
@@ -140,7 +141,7 @@ class _Prices:
 
 
 def check_budget(workload: Rejudge, request: RejudgeRequest, budget_usd: float | None) -> None:
-    """Raises SpecError if a budget chooses a cascade's share while it also pays for another judge."""
+    """Raise SpecError if a budget is to choose a cascade's share although it also pays for another judge."""
     open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
     models = workload.models.settings()
     paid = [one for one in workload.spec.judges if not all(models[part.model].local for part in workload.spec.parts([one]))]
@@ -151,12 +152,13 @@ def check_budget(workload: Rejudge, request: RejudgeRequest, budget_usd: float |
 def with_cascades(
     workload: Rejudge, request: RejudgeRequest, budget_usd: float | None, by_free_judge: Callable[[Rejudge], RunStore]
 ) -> Rejudge:
-    """The workload, with the insights that its cascades ask about. `by_free_judge` runs the free judge for them at no cost."""
+    """Add to the workload the insights that its cascades ask about. `by_free_judge` runs the free judge on all of them at no
+    cost."""
     if not cascades_of(workload):
         return workload
     free_workload = free_of(workload)
     [judging] = free_workload.spec.judges
-    free = Uncertain.of(by_free_judge(free_workload), judging.label)
+    free = Uncertain.from_run(by_free_judge(free_workload), judging.label)
     bought: dict[str, tuple[float, float]] = {}
     for name in (name for name in request.judges if is_open(name) and budget_usd is not None):
         spec, _ = cascades_of(workload)[parse_name(name).text]
@@ -171,5 +173,5 @@ def with_cascades(
         if choice.judge in bought:
             expected, most = bought[choice.judge]
             choices[place] = replace(choice, by_budget=True, usd_expected=expected, usd_max=most)
-    workload.chosen = {choice: free.asked(choice.share) for choice in choices}
+    workload.chosen = {choice: free.insights_to_ask(choice.share) for choice in choices}
     return workload

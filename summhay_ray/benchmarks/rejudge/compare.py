@@ -26,39 +26,39 @@ _TEXT_SHOWN = 90
 
 @dataclass(frozen=True)
 class CompareResult:
-    """The comparison of two judges on one run. Pairs, and lists in the frames, are (first judge, second judge)."""
+    """The comparison of two judges on one run. Pairs, and lists in the frames, have the order (first judge, second judge)."""
 
     run: str
     judges: tuple[str, str]
     n_scored: tuple[int, int]
-    """Insights that each judge scored."""
+    """Number of insights that each judge scored."""
     agreement: Agreement
     input_tokens: tuple[int, int]
     """Input tokens of each judge's answers about the insights that both scored."""
     usd: tuple[float, float]
-    """Dollars of the same answers, to weigh the savings of a judge (an extract, for example) against its agreement."""
+    """The price of these answers in dollars, to weigh a judge's savings (by an extract, for example) against its agreement."""
     ranking: Mapping[str, RankAgreement]
     """Figure (joint, coverage) -> how far the judges' rankings of the systems agree."""
     systems: pl.DataFrame
-    """A row per system, in descending order of joint by the first judge: its parts, `n`, `joint` and `coverage` over the
-    insights that both scored, and their ranks from 1 (equal systems share their mean rank)."""
+    """A row per system, in descending order of joint by the first judge. The columns are the parts of its name; `n`; `joint`
+    and `coverage` over the insights that both scored; and their ranks from 1 (equal systems share their mean rank)."""
     differences: pl.DataFrame
     """The insights with the greatest differences, in descending order: coverage `labels`, `values` (expected coverage, 0..1),
-    numbers of the `bullets` that were linked (from 1; null for none), and the `texts` of these."""
+    numbers of the linked `bullets` (from 1; null for none), and the `texts` of these."""
 
     @property
     def kappa(self) -> float | None:
         return kappa(self.agreement.confusion)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document that `summhay compare` prints for judges."""
+        """Return the JSON document that `summhay compare` prints for judges."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         frames = {name: fields[name].to_dicts() for name in ("systems", "differences")}
         ranking = {name: asdict(one) for name, one in self.ranking.items()}
         return {**fields, "agreement": {**asdict(self.agreement), "kappa": self.kappa}, "ranking": ranking, **frames}
 
     def sections(self) -> list[Section]:
-        """Four tables: agreement, confusion of labels, scores and ranks of the systems, and the largest differences."""
+        """Return four tables: agreement, confusion of labels, scores and ranks of the systems, and the largest differences."""
         first, second = self.judges
         agreement, confusion = self.agreement, self.agreement.confusion
         counts = {
@@ -111,8 +111,8 @@ class CompareResult:
 
 
 def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) -> CompareResult:
-    """Compare two judges of a run (`judges` may be empty if it has exactly two). `rows`: differences to list. Raises UserError,
-    StoreError."""
+    """Compare two judges of a run (`judges` may be empty if it has exactly two). `rows`: number of differences to list.
+    Raises UserError, StoreError."""
     check_judged(run)
     run = run.at()
     known = [judged.judge for judged in judges_of(run)]
@@ -122,7 +122,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         known = [judge_of_record(run, name) for name in judges]
     first, second = known
     scores, judgments = all_rows(run, "scores"), all_rows(run, "judgments")
-    mine, other = (_of(scores, judgments, judge) for judge in (first, second))
+    mine, other = (_scores_of(scores, judgments, judge) for judge in (first, second))
     both = mine.join(other, on=_PAIR, suffix="_2", how="inner").sort(_PAIR)
     if both.is_empty():
         counts = f"{first} scored {mine.height} insights and {second} {other.height}"
@@ -151,8 +151,8 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     )
 
 
-def _of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
-    """A judge's scored insights: ids, coverage, joint, bullet, value (expected coverage, 0..1) and key."""
+def _scores_of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
+    """Return a judge's scored insights: ids, coverage, joint, bullet, value (expected coverage, 0..1) and key."""
     judged = judgments.filter(pl.col("judge") == judge).select("cell_id", "position", "value", "key")
     scored = scores.filter(pl.col("judge") == judge).join(judged, on=["cell_id", "position"], how="left")
     return scored.select(*_PAIR, "coverage", "joint", "bullet", pl.coalesce("value", "coverage").alias("value"), "key")

@@ -27,18 +27,18 @@ from summhay_ray.metrics import Compat
 from summhay_ray.records import Summary
 
 SUMMARIES_A_SLICE = 128
-"""Most summaries in one slice."""
-AT_ONCE = 128
-"""Summaries judged concurrently if all judges run in the worker, where each judgment takes milliseconds."""
+"""Maximum number of summaries in a slice."""
+LOCAL_IN_FLIGHT = 128
+"""Summaries judged concurrently if all judges run in the worker process, where a judgment takes milliseconds."""
 QUEUE = "summaries"
 _SHARED = ("limits", "workers", "executor", "endpoint_url", "seed")
-"""Fields taken from the given spec, or else from the spec of the judged run."""
+"""Fields taken from the given spec or, if it lacks them, from the spec of the judged run."""
 _BUDGETS = ("budget_usd", "stage_budgets_usd", "model_budgets_usd")
 """Fields taken only from the given spec."""
 
 
 class RejudgeSpec(JudgingSpec):
-    """Spec of a rejudge: judges, and the run whose stored summaries they judge."""
+    """The spec of a rejudge: judges, and the run whose stored summaries they judge."""
 
     kind: str = Field(default="rejudge", description="the benchmark")
     of: str = Field(min_length=1, description="id of the run whose summaries are judged")
@@ -46,20 +46,20 @@ class RejudgeSpec(JudgingSpec):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The number of insights that a cascade sends to its paid judge, and the uncertainty of these and of the others."""
+    """How many insights a cascade sends to its paid judge, and the mean uncertainty of these and of the remaining ones."""
 
     judge: str
     share: float
-    """Share (0..1) of the insights that the paid judge is asked about."""
+    """Share (0..1) of the insights that the paid judge judges."""
     n_asked: int
     n: int
-    """Insights that the free judge judged."""
+    """Number of insights that the free judge judged."""
     uncertainty_asked: float | None
-    """Mean uncertainty (standard deviation of the expected coverage, 0..1) of the insights that are asked about."""
+    """Mean uncertainty (standard deviation of the expected coverage, 0..1) of the insights that the paid judge judges."""
     uncertainty_left: float | None
-    """The same for the insights left to the free judge."""
+    """Mean uncertainty of the insights that are left to the free judge."""
     by_budget: bool = False
-    """Whether the share was chosen as the greatest that the budget is certain to pay for."""
+    """True if the share is the greatest that the budget is certain to pay for."""
     usd_expected: float | None = None
     """Expected dollars of the calls; None unless a budget chose the share."""
     usd_max: float | None = None
@@ -68,7 +68,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SummarySlice:
-    """Some of the judged run's summaries, sorted by haystack; their cell_ids are between `low` and `high`."""
+    """Some of the judged run's summaries, sorted by haystack. Their cell_ids are between `low` and `high`."""
 
     low: str
     high: str
@@ -90,7 +90,7 @@ class JudgedRun:
 
     @functools.cached_property
     def slices(self) -> Sequence[SummarySlice]:
-        """All summaries, in slices. Cells without a summary are left out. One piece of the table is in memory at a time."""
+        """All summaries, in slices, without cells that have none. Only one piece of the table is in memory at a time."""
         names, found = ("haystack_id", "subtopic_id", "retriever", "ordering", "repeat", "system"), list[SummarySlice]()
         for piece in self.run.pieces("summaries", names):
             rows = piece.sort("haystack_id", "subtopic_id", "cell_id").iter_rows(named=True)
@@ -104,7 +104,7 @@ class JudgedRun:
 
 
 class Rejudge(OfHaystacks[RejudgeSpec]):
-    """A benchmark whose items are the summaries that another run held when the rejudge began."""
+    """A benchmark whose items are the summaries of another run. Summaries made after the rejudge began are not included."""
 
     kind = "rejudge"
     stages = (STAGE,)
@@ -124,7 +124,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         self.own_models = (lambda: Replay(self.judged.haystacks.file),)
         self.entries = Entries(spec, inputs, self.models)
         self.chosen: Mapping[Choice, Mapping[str, Collection[str]]] = {}
-        """For each cascade: cell_id -> ids of the insights that it passes on, if chosen over all summaries."""
+        """For each cascade that chooses among all summaries: cell_id -> ids of the insights that it passes on."""
         if inputs.record is None:
             check_models(spec.parts(), inputs.folder)
             check_prompts(spec.parts(), self.entries.prompts)
@@ -157,7 +157,9 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         settings = self.models.settings()
         models = tuple(dict.fromkeys(part.model for part in self.spec.parts()))
         computes = all(settings[model].local for model in models)
-        return {QUEUE: benchmark.Queue(models, computes=computes, max_in_flight=AT_ONCE if computes else None, batch_size=16)}
+        return {
+            QUEUE: benchmark.Queue(models, computes=computes, max_in_flight=LOCAL_IN_FLIGHT if computes else None, batch_size=16)
+        }
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         low, high = json.loads(source)
@@ -165,7 +167,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return benchmark.Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.judged.run)})
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`: judge one summary with every judge. Returns the rows of its judgments and scores."""
+        """See `Workload`. Judges one summary with every judge, and returns the rows of its judgments and scores."""
         cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
         truth = truth_of(await self.judged.haystacks.fetch(cell.unit.haystack_id), cell)
         return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
@@ -180,7 +182,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return Rejudged(self.spec.of, counts, tuple(self.chosen))
 
     def report(self, scores: Rejudged) -> Sequence[benchmark.Section]:
-        """See `Workload`: the judges' means; the judged run's report shows their judgments next to its own."""
+        """See `Workload`. Shows the judges' means; the judged run's report shows their judgments next to its own."""
         rows = [
             {
                 "judge": judge.judge,
@@ -192,7 +194,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
             }
             for judge in scores.judges
         ]
-        text = f"Means over the insights judged. The report of {scores.of} shows these judgments beside its own, by system."
+        text = f"Means over the insights judged. The report of {scores.of} shows these judgments next to its own, by system."
         figures = ("joint", "coverage")
         frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
         return [benchmark.Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
@@ -205,7 +207,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return explain(self, run, self.judged.run, key, compat)
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`. Raises StoreError: export the judged run instead, with any of its judges."""
+        """See `Workload`. Raises StoreError with the advice to export the judged run, with any of its judges."""
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
 
     def places(self, run: benchmark.RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
@@ -224,7 +226,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
 
     @classmethod
     def n_items_of(cls, run: benchmark.RunStore) -> int:
-        """See `Workload`: the number of summaries that the judged run holds now; it may still grow."""
+        """See `Workload`. The number of summaries that the judged run has now, which may still grow."""
         return run.store.run(run.record["of"]).table("summaries").height
 
 
@@ -234,11 +236,11 @@ class JudgeCounts:
 
     judge: str
     n_expected: int
-    """Insights that it must judge."""
+    """Number of insights that the judge must judge."""
     n_judged: int
     n_failed: int
     coverage: float | None
-    """Mean coverage over the scored insights; None if none is scored. `joint` likewise."""
+    """Mean coverage over the scored insights, or None if none is scored. `joint` likewise."""
     joint: float | None
 
 
@@ -253,7 +255,7 @@ class Rejudged:
 
 
 def check_source(run: benchmark.RunStore) -> None:
-    """Raises SpecError for a run without summaries of its own."""
+    """Raise SpecError for a run without summaries of its own."""
     record = run.record
     if (of := record.get("of")) is not None:
         raise SpecError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
@@ -272,18 +274,21 @@ class RejudgeRequest:
     overrides: tuple[str, ...] = ()
     """FIELD=VALUE, applied to the spec."""
     untrusted: bool = False
-    """Whether the spec is somebody else's."""
+    """Whether somebody else wrote the spec."""
 
 
 def load_rejudge(run: benchmark.RunStore, request: RejudgeRequest) -> Rejudge:
-    """The workload of a rejudge, with every name checked before any paid call. Raises SpecError, StoreError. A judge is looked up
-    in the request's spec, then in the run's own; else an entry with the same model gives endpoint and prices."""
+    """Load the workload of a rejudge, and check every name before any paid call. Raises SpecError, StoreError.
+
+    A judge is looked up in the request's spec, then in the run's own spec. If neither has it, an entry with the same model
+    gives the endpoint and prices.
+    """
     benchmark.Benchmark.of(run)
     record = run.record
     check_source(run)
     fields, folder = RejudgeSpec.read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
     budgets = _BUDGETS if request.spec else ()
-    # Unknown fields are passed on, so that validation below rejects them with a suggestion.
+    # Unknown fields are kept here, so that the validation below rejects them with a suggestion.
     unknown = {name: fields[name] for name in fields if name not in SummhaySpec.model_fields}
     chosen = {**unknown, **{name: fields[name] for name in (*_SHARED, *budgets) if fields.get(name) is not None}}
     for name in ("judges", "members", "summarizers"):
@@ -309,7 +314,7 @@ def load_rejudge(run: benchmark.RunStore, request: RejudgeRequest) -> Rejudge:
 
 
 def free_of(workload: Rejudge) -> Rejudge:
-    """The rejudge of the same summaries by the free judge, for a cascade."""
+    """Return the rejudge of the same summaries by the free judge, for a cascade."""
     shared = {name: getattr(workload.spec, name) for name in ("workers", "executor") if getattr(workload.spec, name) is not None}
     fields = {"kind": Rejudge.kind, "of": workload.spec.of, "judges": ["offline"], **shared}
     spec = RejudgeSpec.parse({**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")
@@ -317,7 +322,7 @@ def free_of(workload: Rejudge) -> Rejudge:
 
 
 def _entry(name: str, fields: Mapping[str, Any]) -> Any:
-    """A judge's entry: the listed one with this name, or a new one with the endpoint and prices listed for its model."""
+    """Return the listed entry of this judge, or a new one with the endpoint and prices that are listed for its model."""
     judges = _listed(fields)
     for entry in judges:
         if name and name == (entry.get("name") or entry.get("model")):
@@ -338,7 +343,8 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
 
 
 def _members(judges: Sequence[JudgeSpec], fields: Mapping[str, Any]) -> list[Any]:
-    """The listed entries for the parts of the judges, and new ones with the endpoint and prices listed for their models."""
+    """Return the listed entries for the judges' parts, and new ones with the endpoints and prices that are listed for their
+    models."""
     parts = [leaf for one in judges if one.composed for leaf in one.named.leaves() if leaf.kind not in ("offline", "code")]
     models = dict.fromkeys(judge.strategy_of(leaf)[0] for leaf in parts)
     listed = [entry for entry in _listed(fields) if models.keys() & {entry.get("name"), entry.get("model")}]
@@ -352,7 +358,7 @@ def _listed(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _only_of(asked: set[str], fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields, without limits and budgets of other stages and of models that this run does not ask."""
+    """Drop the limits and budgets of other stages, and of models that this run does not ask."""
     of_models = {name: fields[name] for name in ("limits", "model_budgets_usd") if isinstance(fields.get(name), Mapping)}
     kept = {name: {model: by_model[model] for model in by_model if model in asked} for name, by_model in of_models.items()}
     if isinstance(budgets := fields.get("stage_budgets_usd"), Mapping):

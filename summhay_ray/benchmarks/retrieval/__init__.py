@@ -1,4 +1,4 @@
-"""Shared parts of benchmarks with retrievers: the entries of a spec, the measures of rankings, and retrieval-only runs.
+"""Shared parts of benchmarks with retrievers: entries of a spec, measures of rankings, and runs that only retrieve.
 
 A benchmark uses `RetrieverEntry` as the type of its spec's `retrievers`, builds a `retrieve.Corpus` from its documents and
 queries, and offers `summhay retrieve` through a subclass of `Retrieving`.
@@ -10,8 +10,8 @@ from summhay_ray.benchmarks.retrieval.entries import (
     check_retrievers,
     every,
     files,
+    located_errors,
     make_retriever,
-    naming,
     own_code,
     retriever_label,
     services,
@@ -60,9 +60,9 @@ __all__ = [
     "cut_warnings",
     "every",
     "files",
+    "located_errors",
     "make_retriever",
     "missing_scores",
-    "naming",
     "no_ranking",
     "own_code",
     "ranking_rows",

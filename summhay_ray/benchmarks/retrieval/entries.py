@@ -1,6 +1,6 @@
-"""Retrievers in a spec: a name, or a mapping with a field that names its kind, such as `{embed: MODEL}`.
+"""The retrievers of a spec. An entry is a name, or a mapping with a field that names its kind, such as `{embed: MODEL}`.
 
-To add a kind, write a class with `head`, `title`, its fields and `make`, and add it to `KINDS` and `RetrieverEntry`.
+To add a kind, write a class with `head`, `title` and its fields, and add it to `KINDS`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, Union
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -23,15 +23,15 @@ S = TypeVar("S", bound=Spec)
 
 
 class Entry(Strict):
-    """A retriever written as a mapping."""
+    """An entry that is written as a mapping."""
 
     head: ClassVar[str]
     """The field that names the entry's kind."""
     title: ClassVar[str]
-    """The name in tables if the spec gives none, as a format: `{0.FIELD}` is a field, `{last}` the last part of the head's
-    path, `{stem}` that part without its ending, `{nested}` the names of the nested entries."""
+    """Format of the default name in tables: `{0.FIELD}` is a field; `{last}` is the last part of the head's path, and
+    `{stem}` the same without its suffix; `{nested}` is the names of the nested entries."""
     nested: ClassVar[str] = ""
-    """The field with the nested entries: one entry, or a list; empty without any."""
+    """The field with the nested entries (one entry, or a list); empty if there are none."""
 
     name: str = Field(default="", description="name in tables; empty: made from the other fields")
 
@@ -47,43 +47,45 @@ class Entry(Strict):
         return found if isinstance(found, list) else [found]
 
     def changed_parts(self, change: Callable[[str | Entry], Any]) -> dict[str, Any]:
-        """The field with the nested entries, each changed; empty without nested entries."""
+        """Apply `change` to each nested entry. Returns the field with the nested entries; empty without any."""
         changed = [change(part) for part in self.parts()]
         alone = changed and not isinstance(getattr(self, self.nested), list)
         return {self.nested: changed[0] if alone else changed} if changed else {}
 
     def make(self, seed: int, read: Read) -> Any:
-        """The retriever. `read` returns the text of a file that the spec names."""
-        raise NotImplementedError
+        """Make the retriever. `read` returns the text of a file that the spec names.
+
+        By default, this is the built-in retriever with the name `head`, which gets the head's value as its argument, the seed,
+        and the other fields as options.
+        """
+        options = self.model_dump(exclude={"name", self.head})
+        return retrieve.make(f"{self.head}/{getattr(self, self.head)}", seed, options)
 
 
 def _entry(value: Any) -> Any:
-    """A name as it is; a mapping as the entry of its kind. Raises ValueError."""
+    """Return a name unchanged, and a mapping as the entry of its kind. Raises ValueError."""
     if isinstance(value, str | Entry):
         return value
     heads = [head for head in KINDS if isinstance(value, Mapping) and head in value]
-    # Headings of nested entries do not count: `{rerank: X, of: {bm25: split}}` has one.
+    # Ignore the heads of nested entries: `{rerank: X, of: {bm25: split}}` has one head.
     if len(heads) != 1:
         known = ", ".join(f"{{{head}: ...}}" for head in KINDS)
         raise ValueError(f"expected a retriever's name, or a mapping of one of these kinds: {known}")
     try:
         return KINDS[heads[0]].parse(value, f"{{{heads[0]}: ...}}")
     except SpecError as error:
-        # The caller adds the location of the entry to the message.
+        # The caller adds the entry's location to the message.
         raise ValueError(str(error)) from error
 
 
 class Bm25Entry(Entry):
-    """BM25 with a named tokenization."""
+    """BM25 with a given tokenization."""
 
     head: ClassVar[str] = "bm25"
     title: ClassVar[str] = "bm25-{0.bm25}"
     bm25: retrieve.Tokenization = Field(
         description="split: str.split(' '); words: same as the name bm25; stems: Snowball; wordnet: stems of WordNet lemmas"
     )
-
-    def make(self, seed: int, read: Read) -> Any:
-        return retrieve.Bm25(seed=seed, tokenization=self.bm25)
 
 
 class OracleEntry(Entry):
@@ -94,12 +96,9 @@ class OracleEntry(Entry):
     oracle: retrieve.Errors = Field(description="kind of errors: replace, add, drop or shuffle")
     share: float = Field(default=0.2, ge=0, le=1, description="share of the relevant documents with an error")
 
-    def make(self, seed: int, read: Read) -> Any:
-        return retrieve.Oracle(seed=seed, errors=self.oracle, share=self.share)
-
 
 class ChunksEntry(Strict):
-    """The splitting of documents into pieces for embedding."""
+    """How to split documents into pieces for embedding."""
 
     tokens: int = Field(ge=1, description="cl100k tokens per piece")
     overlap: int = Field(default=0, ge=0, description="tokens shared by neighbouring pieces")
@@ -140,12 +139,12 @@ class ServiceEntry(Entry, Reach):
     """Base of entries that may call a service."""
 
     free: ClassVar[bool] = False
-    """Whether a call costs nothing if the spec gives no price."""
+    """Whether calls are free if the spec gives no price."""
 
     @model_validator(mode="before")
     @classmethod
     def _price_is_whole(cls, fields: Any) -> Any:
-        """The fields. A price may omit output tokens, since these services have none."""
+        """Complete the price. It may omit output tokens, since these services have none."""
         price = fields.get("price") if isinstance(fields, Mapping) else ""
         if price is None and cls.free:
             return {**fields, "price": 0}
@@ -176,9 +175,11 @@ class EmbedEntry(ModelEntry):
 
     head: ClassVar[str] = "embed"
     embed: Text = Field(description="model name or folder")
-    query_prefix: str = Field(default="", description="text put before every query")
-    document_prefix: str = Field(default="", description="text put before every document or piece")
-    chunks: ChunksEntry | None = Field(default=None, description="pieces of documents; null: each is embedded as one text")
+    query_prefix: str = Field(default="", description="prefix of every query")
+    document_prefix: str = Field(default="", description="prefix of every document or piece")
+    chunks: ChunksEntry | None = Field(
+        default=None, description="how to split documents into pieces; null: each document is embedded as one text"
+    )
     similarity: retrieve.Similarity = Field(default="cosine", description="similarity of two vectors: cosine or dot")
     dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, if it offers a choice")
 
@@ -189,7 +190,7 @@ class EmbedEntry(ModelEntry):
 
 
 class LongeEntry(ModelEntry):
-    """`longe` with another model with extended positions."""
+    """`longe` with another model whose positions are extended."""
 
     head: ClassVar[str] = "longe"
     longe: Text = Field(description="model name or folder")
@@ -206,7 +207,7 @@ class RerankEntry(ModelEntry):
     nested: ClassVar[str] = "of"
     rerank: Text = Field(description="cross-encoder name or folder")
     of: RetrieverEntry = Field(default="bm25", description="retriever whose ranking is reranked")
-    top: int = Field(default=100, ge=1, description="number of top documents to rerank; the others follow in their order")
+    top: int = Field(default=100, ge=1, description="number of top documents to rerank; the remaining ones follow in their order")
 
     def make(self, seed: int, read: Read) -> Any:
         scoring = Scoring(self.rerank, self.revision, self.max_tokens, self.precision)
@@ -214,19 +215,19 @@ class RerankEntry(ModelEntry):
 
 
 class SearchEntry(ServiceEntry):
-    """Your own search service: it takes a query and returns ids or texts of documents, as JSON over HTTP."""
+    """Your own search service. It takes a query and returns ids or texts of documents, as JSON over HTTP."""
 
     head: ClassVar[str] = "search"
     title: ClassVar[str] = "{0.search}"
     free: ClassVar[bool] = True
     search: Text = Field(description="name of the service, in tables and prices")
     api_base: Text = Field(description="URL that takes the query, by POST")
-    query: Text = Field(default="query", description="field of the sent JSON that holds the query")
+    query: Text = Field(default="query", description="field of the request's JSON that holds the query")
     results: str = Field(default="", description="field of the answer with the list of results, best first; empty: the answer")
     id: str = Field(default="", description="field of a result with the document's id; empty: the result itself")
     text: str = Field(default="", description="field of a result with a text of the document, whole or a passage, instead of ids")
     extra: dict[str, Any] = Field(default={}, description="further fields to send, such as top_k: 20")
-    revision: str = Field(default="", description="version of the service; a new one is asked again")
+    revision: str = Field(default="", description="version of the service; a new version gets every query again")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> SearchEntry:
@@ -265,21 +266,13 @@ class RunEntry(Entry):
 KINDS: Mapping[str, type[Entry]] = {
     kind.head: kind for kind in (Bm25Entry, OracleEntry, EmbedEntry, LongeEntry, RerankEntry, SearchEntry, FuseEntry, RunEntry)
 }
-"""The field that names an entry's kind -> the entry's class."""
+"""The field that names an entry's kind -> the class of the entry."""
 
 RetrieverEntry = Annotated[
     str | SerializeAsAny[Entry],
     BeforeValidator(
         _entry,
-        json_schema_input_type=Text
-        | Bm25Entry
-        | OracleEntry
-        | EmbedEntry
-        | LongeEntry
-        | RerankEntry
-        | SearchEntry
-        | FuseEntry
-        | RunEntry,
+        json_schema_input_type=Union[(Text, *KINDS.values())],
     ),
 ]
 """A retriever in a spec."""
@@ -289,12 +282,12 @@ for _kind in (RerankEntry, FuseEntry):
 
 
 def retriever_label(entry: str | Entry) -> str:
-    """The name of a spec's retriever in tables."""
+    """Return the name in tables of a spec's retriever."""
     return entry if isinstance(entry, str) else entry.label
 
 
 def make_retriever(entry: str | Entry, seed: int, read: Read) -> Any:
-    """The retriever of an entry. Raises UnknownName, BadTrec or SpecError."""
+    """Make the retriever of an entry. Raises UnknownName, BadTrec or SpecError."""
     return retrieve.make(entry, seed) if isinstance(entry, str) else entry.make(seed, read)
 
 
@@ -306,19 +299,21 @@ def every(entries: Sequence[str | Entry]) -> Iterator[str | Entry]:
 
 
 def files(entries: Sequence[str | Entry]) -> list[str]:
-    """The run files that entries name, without repeats."""
+    """Return the run files that entries name, without repeats."""
     return list(dict.fromkeys(entry.run for entry in every(entries) if isinstance(entry, RunEntry)))
 
 
 def own_code(entries: Sequence[str | Entry]) -> list[str]:
-    """The module:Class names among the entries: users' own retrievers."""
+    """Return the entries of the form module:Class, which are user-defined retrievers."""
     return [entry for entry in every(entries) if isinstance(entry, str) and ":" in entry]
 
 
 def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
-    """The identity of a retriever: for a name, the name with the hash of user code behind it; for a mapping, JSON without the way
-    to reach a service. `digests`: path as the spec names it -> sha256 of the file, and module:Class -> of the module. A model's
-    folder is identified by its content."""
+    """Return the identity of a retriever: a name with the hash of any user code behind it, or a mapping as JSON without the way
+    to reach its service. A model's folder is identified by its content.
+
+    `digests`: path as the spec names it -> sha256 of the file, and module:Class -> sha256 of the module.
+    """
     if isinstance(entry, str):
         return f"{entry} {digests.get(entry, '')}".rstrip()
     identity = entry.model_dump(mode="json", exclude=set(Reach.model_fields))
@@ -331,7 +326,7 @@ def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
 
 
 def service_of(entry: str | Entry) -> ModelSpec | None:
-    """The settings for calling an entry's service; None if it has none, or a model that runs in this process."""
+    """Return the settings for calling an entry's service. None if it has no service, or if its model runs in this process."""
     if entry == "rerank3":
         return Reranker(model=retrieve.RERANK3, temperature=None, max_tokens=1)
     if isinstance(entry, SearchEntry):
@@ -348,7 +343,8 @@ def service_of(entry: str | Entry) -> ModelSpec | None:
 
 
 def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
-    """Model name -> how to call it, for all service models. Raises ValueError for one model with two different settings."""
+    """Map the name of each model at a service to the way to call it. Raises ValueError if one model has two different
+    settings."""
     by_model: dict[str, ModelSpec] = {}
     for service in map(service_of, every(entries)):
         if service is not None and by_model.setdefault(service.model, service) != service:
@@ -359,7 +355,7 @@ def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
 
 
 def check_retrievers(entries: Sequence[str | Entry]) -> None:
-    """Raises ValueError if two retrievers share a name in tables, or a service model has two different settings."""
+    """Raise ValueError if two retrievers share a name in tables, or if a model at a service has two different settings."""
     labels = [retriever_label(entry) for entry in entries]
     for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         if label in labels[:index]:
@@ -369,8 +365,8 @@ def check_retrievers(entries: Sequence[str | Entry]) -> None:
 
 
 @contextlib.contextmanager
-def naming(index: int) -> Iterator[None]:
-    """Turn user errors into SpecErrors that name the retriever's location in the spec."""
+def located_errors(index: int) -> Iterator[None]:
+    """Turn user errors into SpecErrors that give the retriever's location in the spec."""
     try:
         yield
     except UserError as error:
@@ -378,13 +374,13 @@ def naming(index: int) -> Iterator[None]:
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with the retrievers' model folders resolved, after checking models and run files; a stored run's spec unchanged.
+    """Check models and run files, and resolve the retrievers' model folders. The spec of a stored run is returned unchanged.
     Raises SpecError."""
     if inputs.record is not None:
         return spec
     resolved = []
     for index, entry in enumerate(spec.retrievers):  # type: ignore[attr-defined]
-        with naming(index):
+        with located_errors(index):
             resolved.append(retriever := resolve_folder(entry, inputs.folder))
             for part in every([retriever]):
                 if isinstance(part, ModelEntry) and service_of(part) is None:
@@ -398,7 +394,7 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
 
 
 def resolve_folder(entry: str | Entry, folder: Path) -> str | Entry:
-    """The entry with model folders (from the spec's `folder`) as absolute paths and content hashes as revisions. Raises
+    """Replace model folders (relative to the spec's `folder`) by absolute paths, with content hashes as revisions. Raises
     NoModel."""
     if isinstance(entry, str):
         return entry

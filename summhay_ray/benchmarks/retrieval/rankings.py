@@ -1,4 +1,4 @@
-"""The rankings of a run, for any benchmark with corpora: their tables, measures with intervals, and the section of a report."""
+"""The rankings of a run, for any benchmark with corpora: their tables, measures with intervals, and a section of the report."""
 
 import itertools
 import operator
@@ -16,7 +16,7 @@ from summhay_ray.text import count_tokens
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
 BATCH_SIZE = 100
-"""Rankings measured at a time: a measure takes some hundred bytes for each document of a ranking."""
+"""Rankings to measure at a time. A measure takes some hundred bytes for each document of a ranking."""
 _TITLES = {"precision": "P", "recall": "R", "f1": "F1", "ndcg": "nDCG", "ap": "AP", "mrr": "MRR"}
 
 
@@ -30,11 +30,11 @@ class Retrieved:
     document_ids: Sequence[str]
     """Best first."""
     gold: Mapping[str, float]
-    """Document id -> grade; queries without a judged document are not measured."""
+    """Document id -> grade. A query without a judged document is not measured."""
     shown: int | None = None
-    """Number of first documents that fit into the token budget; None without a budget."""
+    """Number of top documents that fit into the token budget; None without a budget."""
     tokens: int | None = None
-    """Tokens of the documents shown."""
+    """Tokens of the documents that fit into the budget."""
     ordered: bool = True
     """False if the ranking is the corpus itself, in document order."""
 
@@ -54,7 +54,7 @@ class RankedDocument:
 
 @dataclass(frozen=True, slots=True)
 class RetrievedQuery:
-    """One retriever's result for one query: the data by which its ranking is measured."""
+    """One retriever's result for one query, with the data needed to measure its ranking."""
 
     corpus_id: Annotated[str, "content hash of the corpus"]
     query_id: Annotated[str, "the query, unique within its corpus"]
@@ -63,20 +63,20 @@ class RetrievedQuery:
     tokens: Annotated[int, "cl100k tokens of those documents"]
     ordered: Annotated[bool, "false if the ranking is the corpus itself, in document order"]
     gold: Annotated[tuple[str, ...], "ids of the relevant documents; if a judged query has none, ids of the judged ones"]
-    grades: Annotated[tuple[float, ...], "grade of each of them: 1 if relevance is binary, 0 if judged irrelevant"]
+    grades: Annotated[tuple[float, ...], "grade of each of these documents: 1 if relevance is binary, 0 if judged irrelevant"]
 
 
 @dataclass(frozen=True, slots=True)
 class CutTexts:
-    """The part of its texts that a retriever's model did not read: documents or their pieces, queries, or pairs."""
+    """How much of its texts a retriever's model did not read. The texts are documents or their pieces, queries, or pairs."""
 
     corpus_id: Annotated[str, "content hash of the corpus"]
     retriever: Annotated[str, "retriever as the spec names it"]
-    query_id: Annotated[str, "the query, if a service makes its ranking; empty: all queries of the corpus"]
+    query_id: Annotated[str, "the query, if a service ranks for it; empty: all queries of the corpus"]
     model: Annotated[str, "the model"]
     texts: Annotated[int, "number of texts that the model was given"]
     cut: Annotated[int, "number of texts longer than the model's limit"]
-    tokens: Annotated[int, "their tokens beyond the limit, which the model does not read"]
+    tokens: Annotated[int, "number of tokens beyond the limit, which the model did not read"]
 
 
 CUT_TEXTS = Table("cut_texts", CutTexts, ("corpus_id", "retriever", "query_id", "model"))
@@ -89,8 +89,8 @@ RANKING_TABLES = (
 def ranking_rows(
     corpus: Corpus, retriever: str, query: Query, ranking: Sequence[Ranked], *, whole: bool, token_budget: int, depth: int
 ) -> Rows:
-    """The rows of one query's ranking: the first `depth` documents, and all within the token budget. `whole`: the ranking is the
-    corpus itself, unordered, and shown regardless of the budget."""
+    """Return the rows of one query's ranking: the first `depth` documents, and all within the token budget. `whole`: the
+    ranking is the unordered corpus itself, and is shown regardless of the budget."""
     if corpus.ignore_identical_ids:
         ranking = [one for one in ranking if corpus.document_ids[one.number - 1] != query.query_id]
     shown, tokens = len(ranking), 0
@@ -114,8 +114,8 @@ def ranking_rows(
 
 
 def cut_texts(run: RunStore) -> list[dict[str, Any]]:
-    """A row per retriever and model: number of texts, number that the model cut, and tokens cut, over all corpora. A service that
-    is asked query by query is represented by the query with the most cut tokens."""
+    """Return a row per retriever and model, over all corpora: number of texts, number of texts that the model cut, and tokens
+    cut. For a service that is called query by query, the query with the most cut tokens counts."""
     if CUT_TEXTS.name not in run.declared:
         return []
     by, figures = ["retriever", "model"], [pl.col(name) for name in ("texts", "cut", "tokens")]
@@ -132,10 +132,10 @@ def cut_warnings(run: RunStore) -> list[str]:
 
 
 def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
-    """The rankings in the tables `ranked` and `retrieved`: the first `deepest` documents of each, and those within the token
-    budget."""
+    """Yield the rankings in the tables `ranked` and `retrieved`: the first `deepest` documents of each, and those within the
+    token budget."""
     by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
-    # One corpus at a time: rankings take many times the memory as Python strings.
+    # Read one corpus at a time: as Python strings, rankings take many times the memory.
     for piece in tables.pieces("ranked", ["document_id"]):
         for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
             yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)
@@ -165,12 +165,12 @@ def _of_corpus(retrieved: pl.DataFrame, ranked: pl.DataFrame | None, deepest: in
 def retrieval_table(
     found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], unordered: Collection[str] = ()
 ) -> pl.DataFrame:
-    """A row per retriever and k, and one with k null for the documents within the token budget. `expected`: retriever -> number
-    of its queries, in the order of rows.
+    """Return a row per retriever and k, and one with k null for the documents within the token budget. `expected`: retriever ->
+    number of its queries, in the order of rows.
 
-    Columns: retriever, k, `n` (queries measured) of `n_expected`, each measure with its 95 % interval over queries (`unit_means`)
-    and its floor (every missing ranking as 0), and the mean `tokens` within the budget. An unordered retriever has no rows at a
-    k.
+    Columns: retriever, k, `n` (queries measured) of `n_expected`, each measure with its 95 % interval over queries
+    (`unit_means`) and its floor (every missing ranking as 0), and the mean `tokens` within the budget. An unordered retriever
+    has no rows for a k.
     """
     scored = _score_rankings(found, ks, unordered)
     rows: list[dict[str, Any]] = []
@@ -193,15 +193,15 @@ def retrieval_table(
     figures: dict[str, Any] = {f"{measure}{end}": pl.Float64 for measure in MEASURES for end in ("", "_low", "_high")}
     figures |= {f"{measure}_reason": pl.String for measure in MEASURES}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
-    # Measures that need an order are not missing from unordered rankings.
+    # Unordered rankings lack the measures that need an order; these are not missing values.
     due = {name: pl.col(name).is_not_null() | (pl.col("n") == 0) for name in MEASURES}
     floors = [pl.when(is_due).then(floor_of(name)).alias(f"{name}_floor") for name, is_due in due.items()]
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(floors)
 
 
 def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
-    """A row per ranking and k (null for the documents within the token budget), sorted by retriever and query: retriever, query,
-    k, tokens, and the measures, null if they need an order and there is none."""
+    """Return a row per ranking and k (null for the documents within the token budget), sorted by retriever and query. The
+    columns are retriever, query, k, tokens, and the measures. A measure that needs an order is null if there is none."""
     schema = {"retriever": pl.String, "query": pl.String, "k": pl.Int64, "tokens": pl.Int64, "ordered": pl.Boolean}
     schema |= dict.fromkeys(MEASURES, pl.Float64)
     measured = (one for one in found if one.gold)
@@ -219,15 +219,15 @@ def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Co
                 for k, score in zip(cuts, scores, strict=True):
                     rows.append((one.retriever, one.query, k, one.tokens or 0, ordered, *values(score)))
         parts.append(pl.DataFrame(rows, schema=schema, orient="row"))
-    # A fixed order, so that sums are the same to the last bit.
+    # A fixed order makes sums equal to the last bit.
     return pl.concat(parts).sort("retriever", "query", maintain_order=True)
 
 
 def retrieval_by_query(
     found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = (), retrievers: Collection[str] = ()
 ) -> ByQuery:
-    """Each retriever's scores on each query: F1, recall and precision of the documents within the token budget, F1 at each k, and
-    nDCG at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query."""
+    """Return each retriever's scores on each query: F1, recall and precision within the token budget, F1 at each k, and nDCG
+    at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query."""
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
     figures = {_TITLES[name] + ("" if k is None else f"@{k}"): (name, k) for name, k in cuts}
     columns = [pl.col(name).filter(pl.col("k").eq_missing(k)).first().alias(title) for title, (name, k) in figures.items()]
@@ -243,7 +243,8 @@ def retrieval_by_query(
 
 
 def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
-    """Fields of a run's JSON document: the rows (fractions; k is null at the token budget), and their intervals and tokens."""
+    """Return fields of a run's JSON document: the rows (fractions; k is null at the token budget), and their intervals and
+    tokens."""
     intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high", "reason", "floor")]
     return {
         "retrieval": table.select("retriever", "k", "n", *MEASURES).to_dicts(),
@@ -254,14 +255,14 @@ def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
 def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
     names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_reason", "_floor")]
     titled = {name: _TITLES[name.partition("_")[0]] + name[len(name.partition("_")[0]) :] for name in names}
-    # Documents without texts have no tokens: all of them fit into any budget.
+    # Documents without texts have no tokens, so all of them fit into any budget.
     textless = table.filter(pl.col("k").is_null())["tokens"].sum() == 0
     at = pl.col("k").cast(pl.String).fill_null("all" if textless else "budget").alias("k")
     shown = table.select("retriever", at, *names, pl.col("tokens").round().cast(pl.Int64), "n", "n_expected").rename(titled)
     budget = (
         ""
         if token_budget is None or textless
-        else f" In the rows at the budget, the documents that fit into {token_budget:,} tokens."
+        else f" Rows at the budget cover the documents that fit into {token_budget:,} tokens."
     )
     return Section(
         "Retrieval",

@@ -1,4 +1,4 @@
-"""Retrieval-only runs (`summhay retrieve SPEC`) of any benchmark with corpora, and their export to TREC and BEIR files."""
+"""Runs that only retrieve (`summhay retrieve SPEC`), for any benchmark with corpora, and their export to TREC and BEIR files."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from summhay_ray.text import semantic_hash
 
 
 class RetrievalFields(OfWordsSpec):
-    """Fields of every spec of a retrieval-only run."""
+    """Fields of every spec of a run that only retrieves."""
 
     retrievers: list[RetrieverEntry] = Field(
         min_length=1, description="random, bm25, vector, oracle, full, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
     k: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[1, 5, 10], description="cutoffs: how many top documents of a ranking are measured"
+        default=[1, 5, 10], description="cutoffs: numbers of top documents at which a ranking is measured"
     )
-    token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
-    depth: int = Field(default=1000, ge=1, description="maximum documents kept of each ranking")
+    token_budget: int = Field(default=15000, ge=1, description="maximum cl100k tokens of the retrieved documents")
+    depth: int = Field(default=1000, ge=1, description="maximum number of documents to store of each ranking")
 
     def model_entries(self) -> Sequence[benchmark.ModelSpec]:
         return list(services(self.retrievers).values())
@@ -57,9 +57,9 @@ class RetrievalFields(OfWordsSpec):
 
 
 BATCH_SIZE = 250
-"""Queries that a retriever ranks and stores together."""
+"""Number of queries whose rankings a retriever makes and stores together."""
 STAGE = "retrieve"
-"""The stage in failures of a retriever."""
+"""The stage under which failures of a retriever are recorded."""
 _UNSAFE = re.compile(r"[^\w.+,()-]+")
 
 S = TypeVar("S", bound=RetrievalFields)
@@ -69,23 +69,23 @@ class Corpora:
     """The corpora that a benchmark with retrievers ranks."""
 
     def queries(self) -> Mapping[str, Sequence[str]]:
-        """Content hash of each corpus -> ids of its queries. Must not read large files."""
+        """Map the content hash of each corpus to the ids of its queries. Must not read large files."""
         raise NotImplementedError
 
     def corpus(self, corpus_id: str) -> Corpus:
         raise NotImplementedError
 
     def relevance(self) -> str:
-        """A hash of relevance judgments that replace the corpora's own; empty without any."""
+        """Return a hash of relevance judgments that replace the corpora's own; empty without any."""
         return ""
 
     def queries_identity(self, corpus_id: str) -> str:
-        """A hash of a corpus's queries and gold documents; empty if `corpus_id` already covers them."""
+        """Return a hash of a corpus's queries and gold documents; empty if `corpus_id` already covers them."""
         return ""
 
 
 class Retrieving(benchmark.Benchmark[S]):
-    """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
+    """Every retriever's rankings of every corpus. A benchmark's subclass defines the corpora."""
 
     stages = (benchmark.Stage("embed"), benchmark.Stage("rerank"), benchmark.Stage("search"), benchmark.Stage(STAGE))
     tables: ClassVar[Sequence[benchmark.Table]] = (*RANKING_TABLES, CUT_TEXTS)
@@ -112,11 +112,11 @@ class Retrieving(benchmark.Benchmark[S]):
         }
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`. One item per corpus and retriever, or several for many queries; one per query if a service is
-        called."""
+        """See `Workload`. Yields one item per corpus and retriever, or several if there are many queries. If a service is
+        called, yields one item per query."""
         known = functools.cache(self.retrievers.identity)
         for corpus_id, queries in self.corpora.queries().items():
-            # A haystack may have no query that the spec's qrels judge.
+            # The spec's qrels may not judge any query of a haystack.
             if not queries:
                 continue
             judged = _with_values(qrels=self.corpora.relevance(), queries=self.corpora.queries_identity(corpus_id))
@@ -126,8 +126,8 @@ class Retrieving(benchmark.Benchmark[S]):
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.retrievers.asking:
-                    # A retriever with `rank` ranks query by query, so its items can be small. User-defined retrievers get one
-                    # item: stored runs are read without their code.
+                    # A retriever with `rank` ranks query by query, so its items can be small. A user-defined retriever gets one
+                    # item, because stored runs are read without its code.
                     own = own_code([self.retrievers[retriever]])
                     n = 1 if own or not hasattr(self.retrievers.retriever(retriever), "rank") else -(-len(queries) // BATCH_SIZE)
                     for place in range(n):
@@ -146,7 +146,8 @@ class Retrieving(benchmark.Benchmark[S]):
         return {"": benchmark.Queue(tuple(self.retrievers.services))}
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only the results of local models."""
+        """See `Workload`. Returns the rankings of a corpus. For a retriever that calls a service, returns only the results of
+        local models."""
         corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
         try:
             corpus = self.corpora.corpus(corpus_id)
@@ -156,7 +157,7 @@ class Retrieving(benchmark.Benchmark[S]):
             place, n = items[0].data.get("share", (0, 1))
             queries = corpus.queries[place::n]
             rankings, missing = self.retrievers.rankings_by_query(corpus, retriever, queries)
-        # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
+        # A user-defined retriever may raise anything. Its exception becomes a failure row, and the other rows continue.
         except BaseException as error:  # noqa: BLE001
             return benchmark.Prepared(problem=no_ranking(error), stage=STAGE)
         found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
@@ -164,8 +165,8 @@ class Retrieving(benchmark.Benchmark[S]):
         return benchmark.Prepared(rows, shared=missing)
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`. The ranking of a retriever that calls a service; for any other retriever, the reason why it has no
-        ranking."""
+        """See `Workload`. Returns the ranking of a retriever that calls a service. For any other retriever, reports why it
+        has no ranking."""
         if (retriever := item.data["retriever"]) not in self.retrievers.asking:
             for message in (ask.prepared or {}).values():
                 ask.fail(STAGE, missing_scores(message))
@@ -205,14 +206,14 @@ class Retrieving(benchmark.Benchmark[S]):
         return self.retrievers.compute_part(self.corpora.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`. Empty, since the plan does not depend on rankings."""
+        """See `Workload`. Returns nothing, since the plan does not depend on rankings."""
         return benchmark.Prepared()
 
     def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
         return retrieval_details(scores["retrieval"])
 
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
-        """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
+        """See `Workload`. Adds the queries in which word retrievers find nothing, and the texts that models do not fully read."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "corpus_id", "query_id"), *cut_warnings(tables.run)]
         return replace(
@@ -226,12 +227,12 @@ class Retrieving(benchmark.Benchmark[S]):
 
 
 def _with_values(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value. Omitting the others keeps earlier identities."""
+    """Return the fields that have a value. Fields without a value are omitted, so that earlier identities stay the same."""
     return {name: value for name, value in fields.items() if value}
 
 
 def retrieval_alone(kind: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """A spec's fields converted for a retrieval-only run. Raises SpecError if the benchmark has none."""
+    """Convert a spec's fields for a run that only retrieves. Raises SpecError if the benchmark has no such runs."""
     if issubclass(kind, Retrieving):
         return fields
     if not hasattr(kind, "retrieval_fields"):
@@ -241,8 +242,8 @@ def retrieval_alone(kind: type[Any], fields: Mapping[str, Any], where: str) -> M
 
 
 def write_trec(run: benchmark.RunStore, folder: Path) -> list[Path]:
-    """Write a run's rankings as RETRIEVER.run and its relevance as `qrels`; returns the paths. A query id of several corpora is
-    prefixed with its corpus id. Raises UserError, before writing, for an existing file."""
+    """Write a run's rankings as RETRIEVER.run and its relevance as `qrels`; returns the paths. A query id that occurs in
+    several corpora is prefixed with its corpus id. Raises UserError, before writing, if a file exists."""
     keys = ["retriever", "corpus_id", "query_id"]
     ranked, retrieved = run.table("ranked").sort(*keys, "rank"), run.table("retrieved").sort(*keys)
     queries = retrieved.unique(["corpus_id", "query_id"], maintain_order=True)
@@ -269,7 +270,7 @@ def write_trec(run: benchmark.RunStore, folder: Path) -> list[Path]:
 
 
 def write_beir(workload: Any, folder: Path) -> list[Path]:
-    """Write each corpus of a run as a BEIR folder named after it; returns the paths.
+    """Write each corpus of a run as a BEIR folder with the corpus's name; returns the paths.
 
     `workload` has `corpora`, like `Retrieving`. Raises UserError, before writing, if a file exists.
     """

@@ -1,4 +1,4 @@
-"""The retrievers that a run's spec names: makes them, ranks by them, and computes the vectors that they need."""
+"""The retrievers of a run's spec: make them, rank with them, and compute the vectors that they need."""
 
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,32 +20,32 @@ from summhay_ray.retrieve import Corpus, Query, Ranked
 from summhay_ray.text import semantic_hash
 
 UNORDERED = "unordered"
-"""The field of a run's record with the names of the retrievers whose ranking is the corpus itself."""
+"""The field of a run's record that lists the retrievers whose ranking is the corpus itself."""
 
 
 class Retrievers(dict[str, str | Entry]):
-    """Name in tables -> the retriever's entry in the spec. Makes the retrievers, ranks with them, and computes their local
-    models' vectors."""
+    """Maps a name in tables to the retriever's entry in the spec. Makes the retrievers, ranks with them, and computes the
+    vectors of their local models."""
 
     def __init__(self, spec: Any, inputs: Inputs) -> None:
         super().__init__({retriever_label(entry): entry for entry in spec.retrievers})
         self._spec, self._inputs, self.seed = spec, inputs, spec.seed
         self.run_file = inputs.text
-        """Path of a file of rankings as the spec names it -> its text."""
+        """Path of a file of rankings, as the spec names it -> its text."""
         self.services = services(spec.retrievers)
-        """Model name -> how to call it, for the retrievers' service models."""
+        """Model name -> how to call it, for the retrievers' models at services."""
         self.asking = frozenset(label for label, entry in self.items() if services([entry]))
-        """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
+        """Names of the retrievers that call a service. Their rankings are made in `answer`, all other rankings in `prepare`."""
         self._embedded_texts = functools.lru_cache(service_models.LISTS_KEPT)(service_models.EmbeddedTexts)
         self._models = functools.cache(lambda: stored_models.StoredModels(inputs.store, spec))
         self._known_models = functools.cache(lambda: stored_models.StoredModels(inputs.store, None))
-        """The local models' stored results, for planning."""
+        """The stored results of local models, for planning."""
         self._made: dict[str, Any] = {}
         self._cuts: dict[tuple[str, str, str], Mapping[str, stored_models.Cut]] = {}
         """(Corpus, retriever, query; "" for all queries) -> the texts that models cut in its latest ranking."""
 
     def retriever(self, label: str) -> Any:
-        """The retriever of this name, made on first use: user code is not imported earlier."""
+        """Return the retriever of this name. It is made on first use, so that user code is not imported earlier."""
         if label not in self._made:
             retriever = make_retriever(self[label], self.seed, self.run_file)
             for part in every_part(retriever):
@@ -56,8 +56,7 @@ class Retrievers(dict[str, str | Entry]):
 
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
-        """Names of the retrievers whose ranking is the corpus itself. In a stored run, user-defined ones are read from its
-        record."""
+        """Names of the retrievers whose ranking is the corpus itself. For user-defined ones, a stored run's record lists them."""
         record = self._inputs.record
         own = () if record is None else [label for label, entry in self.items() if own_code([entry])]
         names = () if record is None else record.get(UNORDERED, ())
@@ -66,25 +65,25 @@ class Retrievers(dict[str, str | Entry]):
     # --- rankings --------------------------------------------------------------------------------------------------------
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
-        """One ranking per query (default: all queries), by a retriever that calls no service."""
+        """Return one ranking per query (default: all queries), by a retriever that calls no service."""
         models = stored_models.NotedModels(self._models)
         rankings = retrieve.rankings(self.retriever(retriever), corpus, queries, models)
         self._cuts[corpus.corpus_id, retriever, ""] = models.cuts
         return rankings
 
     def cut_rows(self, corpus_id: str, retriever: str, query_id: str = "") -> Rows:
-        """Rows about texts that were cut in the latest ranking of a corpus, or of one query if a service is called."""
+        """Return rows about the texts that were cut in the latest ranking of a corpus, or of one query if a service is called."""
         here = corpus_id, retriever, query_id
         cuts = self._cuts.get(here, {}).items()
         return {CUT_TEXTS.name: [CutTexts(*here, model, cut.texts, cut.cut, cut.tokens) for model, cut in cuts if cut.cut]}
 
     def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
-        """Like `rankings`; if vectors are not computed yet, the documents in pseudo-random order."""
+        """Rank like `rankings`. If vectors are not computed yet, return the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
             return retrieve.rankings(self.retriever(retriever), corpus, wanted, stored_models.NotedModels(self._known_models))
         except stored_models.NotComputed:
-            # The order differs by retriever and query, as in a run, because equal contexts would be planned as one request.
+            # The order differs by retriever and query, as in a run: equal contexts would be planned as a single request.
             ids = corpus.document_ids
             return [
                 retrieve.by_score([service_models.placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted
@@ -93,8 +92,8 @@ class Retrievers(dict[str, str | Entry]):
     def rankings_by_query(
         self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None, planned: bool = False
     ) -> tuple[dict[str, Sequence[Ranked]], dict[str, str]]:
-        """(Query id -> its ranking, query id -> what a run file or stored scores lack.) `planned`: see `planned_rankings`. Raises
-        LookupError if no query has a ranking."""
+        """Return (query id -> its ranking, query id -> what a run file or stored scores lack). `planned`: see
+        `planned_rankings`. Raises LookupError if no query has a ranking."""
         rank = self.planned_rankings if planned else self.rankings
         wanted = corpus.queries if queries is None else queries
         try:
@@ -116,8 +115,8 @@ class Retrievers(dict[str, str | Entry]):
             return found, missing
 
     def nothing_found(self, retriever: str, query_id: str) -> str:
-        """Why an empty ranking is the retriever's failure: the model would see no document. Empty for `none`, whose rankings are
-        always empty."""
+        """Explain why an empty ranking is the retriever's failure: the model would see no document. Empty for `none`, whose
+        rankings are always empty."""
         if isinstance(self.retriever(retriever), retrieve.Nothing):
             return ""
         mend = "let it return its nearest documents, or name `none` to show none"
@@ -126,7 +125,8 @@ class Retrievers(dict[str, str | Entry]):
     async def ranking_or_failure(
         self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str
     ) -> Sequence[Ranked] | None:
-        """A query's ranking by a retriever that calls a service; None after an error, which is reported to `ask` in `stage`.
+        """Return a query's ranking by a retriever that calls a service. None after an error, which is reported to `ask` in
+        `stage`.
 
         Raises NoReply.
         """
@@ -138,7 +138,7 @@ class Retrievers(dict[str, str | Entry]):
             if not ranking and (why := self.nothing_found(retriever, query.query_id)):
                 raise NothingFound(why)
             return ranking
-        # A retriever that calls a service may contain a user-defined retriever, which may raise anything.
+        # Such a retriever may contain a user-defined one, which may raise anything.
         except BaseException as error:
             failed = no_ranking(error)
             if ask.planning:
@@ -161,18 +161,20 @@ class Retrievers(dict[str, str | Entry]):
     # --- local models -----------------------------------------------------------------------------
 
     def compute_local_part(self, corpus: Corpus, retriever: str) -> None:
-        """For a retriever that calls a service: compute the local models' part, as far as it needs no answer of the service."""
+        """Compute what a retriever that calls a service needs from local models, except where it needs the service's answers
+        first."""
         for part in local_parts(self.retriever(retriever), self.services):
             retrieve.rankings(part, corpus, None, stored_models.NotedModels(self._models))
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
-        """The parts of the local models' work for (corpus id, retriever) pairs; corpora are split into shares for more actors."""
+        """Divide the local models' work for (corpus id, retriever) pairs into parts. If there are more actors than corpora,
+        corpora are split into shares."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
             if local_parts(self.retriever(retriever), self.services):
                 found.setdefault(corpus_id, {})[retriever] = None
         n = -(-actors // len(found)) if found else 1
-        # A shared corpus is embedded before it is scored, because scoring reranks rankings by its vectors.
+        # A corpus that is split is embedded before it is scored, because scoring reranks rankings that need its vectors.
         models = [model for label in self for model in models_of(self.retriever(label)) if model.model not in self.services]
         scores = any(isinstance(model, Scoring) for model in models)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]
@@ -184,7 +186,7 @@ class Retrievers(dict[str, str | Entry]):
         ]
 
     def compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """Compute one part of `corpora_to_compute` over its corpus. Returns what `Workload.compute` does."""
+        """Compute one part of `corpora_to_compute` over its corpus. Returns what `Workload.compute` returns."""
         before = replace(self._models().computed)
         place, n = part["share"]
         made = [one for retriever in part["retrievers"] for one in local_parts(self.retriever(retriever), self.services)]
@@ -208,9 +210,9 @@ class Retrievers(dict[str, str | Entry]):
             return {"retriever": known, "script": script}
         return known
 
-    def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
-        """Warnings about retrievers that find no word of a query: they score 0 for every document. `query`: the columns of a
-        `table` of rankings that name one."""
+    def unmatched_words(self, run: RunStore, table: str, *query: str, apart: pl.DataFrame | None = None) -> list[str]:
+        """Warn about retrievers that find no word of a query: they score 0 for every document. `query`: the columns of the
+        rankings' `table` that identify a query. `apart`: queries, in these columns, that no warning counts."""
         mend = "" if self._spec.script == "auto" else f"; {MEND_SCRIPT}"
         # A stored run is read without its own code.
         built_in = [name for name, entry in self.items() if not own_code([entry])]
@@ -221,7 +223,9 @@ class Retrievers(dict[str, str | Entry]):
         pieces = [piece.group_by("retriever", *query).agg(zero) for piece in own if piece.height] if names else []
         if not pieces:
             return []
-        counts = pl.concat(pieces).group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
+        found = pl.concat(pieces)
+        found = found if apart is None else found.join(apart, on=query, how="anti")
+        counts = found.group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
         return [
             f"{retriever}: in {n_zero} of {n} queries no document has a word of the query; they rank in document order{mend}"
             for retriever, n_zero, n in counts.iter_rows()
@@ -229,28 +233,29 @@ class Retrievers(dict[str, str | Entry]):
         ]
 
     def identities(self) -> list[Any]:
-        """The identities of the run's retrievers, independent of their order in the spec: names, then mappings by hash."""
+        """Return the identities of the run's retrievers, independent of their order in the spec: names first, then mappings
+        sorted by hash."""
         identities = list(map(self.identity, self))
         names = sorted(one for one in identities if isinstance(one, str))
         return [*names, *sorted((one for one in identities if not isinstance(one, str)), key=semantic_hash)]
 
 
 def every_part(made: Any) -> Iterator[Any]:
-    """A retriever and the retrievers inside it, at any depth."""
+    """Yield a retriever and the retrievers inside it, at any depth."""
     yield made
     for part in inner_retrievers(made):
         yield from every_part(part)
 
 
 def inner_retrievers(made: Any) -> Sequence[Any]:
-    """The retrievers directly inside a fusion or reranking retriever."""
+    """Return the retrievers directly inside a fusion or reranking retriever."""
     if isinstance(made, retrieve.Fuse):
         return made.parts
     return [made.of] if isinstance(made, retrieve.Rerank) and made.of is not None else []
 
 
 def models_of(made: Any) -> list[Encoding | Scoring]:
-    """The models that a retriever needs, local or at services."""
+    """Return the models that a retriever needs, local or at services."""
     found: list[Encoding | Scoring] = []
     for part in every_part(made):
         found += [part.dense.encoding] if isinstance(part, retrieve.Embed) else []
@@ -260,7 +265,7 @@ def models_of(made: Any) -> list[Encoding | Scoring]:
 
 
 def local_parts(made: Any, services: Collection[str]) -> list[Any]:
-    """The largest parts of a retriever (or the whole) that need local models and none of the `services`."""
+    """Return the largest parts of a retriever (perhaps all of it) that need local models and none of the `services`."""
     models = models_of(made)
     if not any(one.model in services for one in models):
         return [made] if models else []
@@ -272,10 +277,11 @@ class NothingFound(retrieve.BadRanking):
 
 
 def no_ranking(error: BaseException) -> Failed:
-    """The failure for a retriever's error. Raises errors that are not the retriever's: OSError, NoReply, cancellation."""
+    """Return the failure for a retriever's error. Raises errors that the retriever did not cause: OSError, NoReply,
+    cancellation."""
     if isinstance(error, (OSError, NoReply, *STOPS)):
         raise error
-    # A plain LookupError means that the corpus lacks something (see `Retriever.rank`); KeyError and the like are bugs.
+    # A plain LookupError means that the corpus lacks something (see `Retriever.rank`). KeyError and other subclasses are bugs.
     if type(error) is LookupError:
         return missing_scores(str(error))
     message = str(error) if isinstance(error, retrieve.BadRanking) else error_line(error)
@@ -283,5 +289,5 @@ def no_ranking(error: BaseException) -> Failed:
 
 
 def missing_scores(message: str) -> Failed:
-    """A query for which a retriever has no scores becomes this failure."""
+    """Return the failure of a query for which a retriever has no scores."""
     return Failed("missing_scores", message, retryable=True)

@@ -1,4 +1,4 @@
-"""Embedding, reranking and search services for retrievers: each call goes through `ask`, like any paid call."""
+"""Embedding, reranking and search services for retrievers. Each call goes through `ask`, like any paid call."""
 
 import asyncio
 import functools
@@ -22,15 +22,15 @@ Task = Literal["embed", "rerank", "search"]
 TEXTS_A_REQUEST = 64
 """Maximum texts per embedding request."""
 TOKENS_A_REQUEST = 100_000
-"""Maximum cl100k tokens per embedding request; every provider accepts this many."""
+"""Maximum cl100k tokens per embedding request. Every provider accepts this many."""
 LISTS_KEPT = 8
-"""Lists of several texts (such as a corpus) whose vectors stay in memory."""
+"""Number of lists of texts (such as a corpus) whose vectors stay in memory."""
 PLACEHOLDER_DIMENSIONS = 4
-"""Dimensions of placeholder vectors, which a plan uses for vectors that are not known yet."""
+"""Dimensions of the placeholder vectors that a plan uses for unknown vectors."""
 
 
 class LengthChanged(Exception):
-    """A service's vectors differ in length from earlier ones: stored vectors turned out to be wrong."""
+    """A service's vectors differ in length from earlier ones, so the stored vectors are wrong."""
 
 
 LENGTHS_DIFFER = "the vectors of {} differ in length; run again"
@@ -38,12 +38,12 @@ LENGTHS_DIFFER = "the vectors of {} differ in length; run again"
 
 @dataclass
 class EmbeddedTexts:
-    """A list of texts, the requests that embed it by a service, and its vectors once they are known."""
+    """A list of texts, the requests that embed it at a service, and its vectors once they are known."""
 
     encoding: Encoding
     texts: Sequence[str]
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the list is embedded; other callers wait and reuse the vectors."""
+    """Held while the list is embedded. Other callers wait and reuse the vectors."""
     vectors: Vectors | None = None
 
     @functools.cached_property
@@ -54,7 +54,7 @@ class EmbeddedTexts:
 
     @functools.cached_property
     def batches(self) -> list[list[str]]:
-        """The texts of each request; equal texts are sent once."""
+        """The texts of each request. Equal texts are sent once."""
         found: list[list[str]] = []
         tokens = 0
         for text in dict.fromkeys(self.sent):
@@ -67,7 +67,7 @@ class EmbeddedTexts:
         return found
 
     def read(self, answers: Sequence[RawAnswer]) -> Vectors:
-        """The vectors of the list, from one answer per request. Raises LengthChanged."""
+        """Return the vectors of the list, from one answer per request. Raises LengthChanged."""
         rows: dict[str, Any] = {}
         for batch, raw in zip(self.batches, answers, strict=True):
             rows.update(zip(batch, Ask.vectors_of(raw), strict=True))
@@ -79,7 +79,7 @@ class EmbeddedTexts:
 
 @dataclass
 class ServiceModels:
-    """See `retrieve.Models` and `retrieve.Searches`. Models without a service are run by `here`, in a thread. A plan replaces
+    """See `retrieve.Models` and `retrieve.Searches`. `here` runs the models without a service, in a thread. A plan replaces
     unknown vectors and scores by placeholders that depend only on the content."""
 
     ask: Ask
@@ -87,15 +87,15 @@ class ServiceModels:
     """Model name -> how to call it."""
     here: Models
     cached: Callable[[Encoding, tuple[str, ...]], EmbeddedTexts]
-    """Returns a list's entry in a cache, so that vectors used by many queries are read from the log once."""
+    """Returns the cache entry of a list, so that vectors used by many queries are read from the log once."""
     cuts: defaultdict[str, Cut] = field(default_factory=lambda: defaultdict(Cut))
-    """Model at a service -> the texts that were not sent to it, or not fully read by it."""
+    """Model at a service -> the texts that it did not get, or did not fully read."""
     dimensions: dict[Encoding, int] = field(default_factory=dict)
-    """Dimensions of the first vectors returned per encoding. While planning, known or placeholder; later vectors match
-    them."""
+    """Encoding -> dimensions of the first vectors returned for it. While planning, these may be placeholders. Later vectors
+    must match."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """See `retrieve.Models`. Raises NoReply and LengthChanged; clear the cache and retry after the latter."""
+        """See `retrieve.Models`. Raises NoReply and LengthChanged. After LengthChanged, clear the cache and retry."""
         service = self.services.get(encoding.model)
         if service is None:
             try:
@@ -113,7 +113,7 @@ class ServiceModels:
             if known.vectors is None:
                 batches = await asyncio.to_thread(lambda: known.batches)
                 calls = (self._answer(service, "embed", batch) for batch in batches)
-                # Wait for every call even if one fails, since sent calls are paid for.
+                # Wait for every call even if one fails: calls that were sent are paid for.
                 results = await asyncio.gather(*calls, return_exceptions=True)
                 if errors := [result for result in results if isinstance(result, BaseException)]:
                     raise errors[0]
@@ -125,7 +125,7 @@ class ServiceModels:
         return known.vectors
 
     def _planned(self, encoding: Encoding, texts: Sequence[str], known: Vectors | None) -> Vectors:
-        """The known vectors, cut to the plan's dimensions, or placeholders."""
+        """Return the known vectors, cut to the plan's dimensions, or placeholders."""
         wanted = self.dimensions.setdefault(encoding, known.values.shape[1] if known is not None else PLACEHOLDER_DIMENSIONS)
         if known is not None and known.values.shape[1] >= wanted:
             return Vectors(known.values[:, :wanted], known.n_tokens)
@@ -152,7 +152,7 @@ class ServiceModels:
         return None if raw is None else json.loads(raw.text)
 
     async def _answer(self, service: ModelSpec, task: Task, inputs: Sequence[str]) -> RawAnswer | None:
-        """The answer, in the stage named after the task; None for an unknown answer while planning. Raises NoReply."""
+        """Ask in the stage with the task's name. Returns None if the answer is unknown while planning. Raises NoReply."""
         sampling = {**service.extra, **({"revision": service.revision} if service.revision else {})}
         async with self.ask.turn(task, service.model):
             outcome = await self.ask.of(task)(Request(service.model, (), sampling, task=task, inputs=inputs))
@@ -164,11 +164,11 @@ class ServiceModels:
 
 
 def _tokens_beyond(texts: Sequence[str], most: int | None) -> list[int]:
-    """The number of tokens of each text beyond `most`."""
+    """Return how many tokens of each text exceed `most`."""
     return [0 if most is None else max(0, count_tokens(text) - most) for text in texts]
 
 
 def placeholder(*content: str) -> float:
-    """A pseudo-random number in [0, 1) that depends only on the content: a placeholder for an unknown value."""
+    """Return a pseudo-random number in [0, 1) that depends only on the content, in place of an unknown value."""
     digest = hashlib.sha256("\0".join(content).encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

@@ -1,4 +1,4 @@
-"""Local models. Their vectors and scores are kept in the store, so that nothing is computed twice."""
+"""Local models. The store holds their vectors and scores, so that nothing is computed twice."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ STAGE = "embed"
 BATCH_TOKENS = 16384
 """Default tokens per batch, including padding."""
 TEXTS_A_BLOCK = 128
-"""Texts computed and stored together. The blocks depend only on the texts requested."""
+"""Number of texts that are computed and stored together. The blocks depend only on the texts requested."""
 FORMAT = 1
-"""Version of the computed values; a new one starts new vector spaces."""
+"""Version of the computed values. A new version starts new vector spaces."""
 
 M = TypeVar("M", encoders.Encoder, encoders.Scorer)
 MadeBy = encoders.Encoding | encoders.Scoring | encoders.Comparing
@@ -47,15 +47,16 @@ class Computed:
     compute_s: float = 0.0
 
     def since(self, before: Computed) -> dict[str, float]:
-        """The differences since a copy was taken, by field."""
+        """Return the differences since a copy was taken, by field."""
         return {name: value - getattr(before, name) for name, value in asdict(self).items()}
 
 
 class StoredModels:
-    """Vectors and scores by local models. Without a store, results live in this object only."""
+    """Vectors and scores by local models. Without a store, results are kept only in this object."""
 
     def __init__(self, store: Store | None, spec: Spec | None) -> None:
-        """`spec`: the run's, whose `resources` say how to compute; None to only read stored results, and raise NotComputed."""
+        """`spec`: the run's spec, whose `resources` say how to compute. With None, only stored results are read; a missing
+        one raises NotComputed."""
         self._computes = spec is not None
         settings = spec.resources.get(STAGE) if spec is not None else None
         self._batches = (settings.batch_tokens, settings.batch_size) if settings is not None else (BATCH_TOKENS, None)
@@ -64,11 +65,11 @@ class StoredModels:
         self.computed = Computed()
 
     def vectors(self, encoding: encoders.Encoding, texts: Sequence[str]) -> encoders.Vectors:
-        """One vector per text, in their order. Raises NoModel."""
+        """Return one vector per text, in order. Raises NoModel."""
         return self.rows(encoding, texts, functools.partial(self._encode, encoding))
 
     def compute_share(self, encoding: encoders.Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
-        """Compute and store a share (i, n) of what `vectors` needs: every nth block of the texts, from index i on."""
+        """Compute and store a share (i, n) of what `vectors` needs: every nth block of the texts, from block i on."""
         space = self._space(encoding)
         self._compute(encoding, {space.key(text): text for text in texts}, functools.partial(self._encode, encoding), share)
 
@@ -78,7 +79,7 @@ class StoredModels:
         return self._model(encoding, encoders.load_encoder).encode(block, batch_tokens, batch_size)
 
     def scores(self, scoring: encoders.Scoring, query: str, texts: Sequence[str]) -> encoders.Vectors:
-        """The relevance of each text to the query, as vectors of one number. Raises NoModel."""
+        """Return the relevance of each text to the query, as vectors of one number. Raises NoModel."""
 
         def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> encoders.Vectors:
             model = self._model(scoring, encoders.load_scorer)
@@ -90,7 +91,8 @@ class StoredModels:
         return self.rows(scoring, [json.dumps([query, text]) for text in texts], compute)
 
     def rows(self, made_by: MadeBy, texts: Sequence[str], compute: Compute) -> encoders.Vectors:
-        """One row of numbers per text, in order (`extract.Numbers`); rows not in the store are computed by `compute`."""
+        """Return one row of numbers per text, in order (`extract.Numbers`). `compute` makes the rows that are not in the
+        store."""
         space = self._space(made_by)
         keys = [space.key(text) for text in texts]
         found = space.get(keys)
@@ -104,7 +106,7 @@ class StoredModels:
         return encoders.Vectors(values, n_tokens, n_cut)
 
     def _compute(self, made_by: MadeBy, texts: Mapping[bytes, str], compute: Compute, share: tuple[int, int] = (0, 1)) -> None:
-        """Compute and store the rows of a share of the texts, given by their keys, in blocks of texts of similar length."""
+        """Compute and store the rows of a share of the texts (given by their keys), in blocks of texts of similar length."""
         if not self._computes:
             raise NotComputed
         space = self._space(made_by)
@@ -135,7 +137,8 @@ class StoredModels:
 
 
 def space_name(made_by: MadeBy) -> str:
-    """The name of the space of numbers that are computed in one way. A folder's model is identified by its content."""
+    """Return the name of the space of numbers that are computed in the same way. A model in a folder is identified by its
+    content."""
     described = asdict(made_by)
     if made_by.revision.startswith(encoders.FOLDER_REVISION):
         described["model"] = ""
@@ -144,14 +147,14 @@ def space_name(made_by: MadeBy) -> str:
 
 @dataclass(slots=True)
 class Cut:
-    """Number of texts that a model was given, number that it cut, and tokens that it did not read."""
+    """Number of texts that a model was given, number that it cut, and number of tokens that it did not read."""
 
     texts: int = 0
     cut: int = 0
     tokens: int = 0
 
     def add(self, beyond: Sequence[int]) -> None:
-        """Add texts, given their tokens beyond the limit."""
+        """Add texts. `beyond`: for each text, its tokens beyond the limit."""
         self.texts += len(beyond)
         self.cut += sum(n > 0 for n in beyond)
         self.tokens += sum(beyond)
@@ -159,7 +162,7 @@ class Cut:
 
 @dataclass
 class NotedModels:
-    """See `retrieve.Models`. The stored models, with a count of what they cut in one ranking."""
+    """See `retrieve.Models`. Uses the stored models, and counts what they cut in one ranking."""
 
     stored: Callable[[], StoredModels]
     cuts: defaultdict[str, Cut] = field(default_factory=lambda: defaultdict(Cut))
@@ -179,7 +182,7 @@ class NotedModels:
 
 @dataclass(frozen=True, slots=True)
 class RequestedTexts:
-    """See `retrieve.Models`. Computes nothing and records which texts a retriever needs embedded; its rankings are
+    """See `retrieve.Models`. Only records which texts a retriever needs embedded; it computes nothing, so rankings are
     meaningless."""
 
     texts: list[tuple[encoders.Encoding, Sequence[str]]] = field(default_factory=list)

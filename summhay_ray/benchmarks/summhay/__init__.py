@@ -1,6 +1,6 @@
 """Summary of a Haystack (Laban et al., 2024): retrieve, summarize with citations, judge coverage, score (sections 3.3 to 5).
 
-README.md says which section of the paper is in which file. The other benchmarks on haystacks and `api` import the names below.
+README.md says which section of the paper is in which file. `api` and the other benchmarks on haystacks import the names below.
 """
 
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval

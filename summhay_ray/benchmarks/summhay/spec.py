@@ -17,15 +17,15 @@ from summhay_ray.errors import UserError
 
 
 def _judge(value: Any) -> Any:
-    """Normalize a judge's entry: an expression such as `blend(MODEL,offline)`, or `module:Class`, becomes model and strategy."""
+    """Normalize a judge's entry. An expression such as `blend(MODEL,offline)`, or `module:Class`, becomes model and strategy."""
     entry = ModelSpec.entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
         return entry
     try:
-        # A user-defined judge is module:Class; a model may have a similar name (`mistral:latest`).
+        # A user-defined judge is module:Class, but a model may have a similar name (`mistral:latest`).
         is_code = ":" in text and "/" not in text and not entry.get("api_base") and judge.parse_name(text).kind == "code"
         if not is_code and text != "offline" and "(" not in text:
-            # A custom prompt is about one insight, unless the entry names another strategy.
+            # A custom prompt is about one insight, unless the entry gives another strategy.
             given = entry.get("strategy", "per_insight" if entry.get("prompt") else judge.default_strategy(text))
             if isinstance(given, str):
                 given = judge.parse_name(given).text if "(" in given else given.strip()
@@ -42,18 +42,18 @@ def _judge(value: Any) -> Any:
 
 
 def try_judge(strategy: str) -> None:
-    """Raises UnknownName or BadName if a strategy's judge is unknown or cannot be made."""
+    """Raise UnknownName or BadName if a strategy's judge is unknown or cannot be made."""
     with plugins.own_code(f"judge {strategy!r} cannot be made", "its class is called without arguments"):
         judge.make_judge(strategy)
 
 
 class JudgeSpec(ModelSpec):
-    """A judge: a model and its strategy; a composed judge has its name as `strategy`."""
+    """A judge: a model and its strategy. A composed judge has its name as `strategy`."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
     strategy: str = Field(
-        default="per_insight", description="the way to ask the model; or module:Class; default for offline/judge: per_summary"
+        default="per_insight", description="how to ask the model; or module:Class; default for offline/judge: per_summary"
     )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
     repeats: int = Field(
@@ -71,7 +71,7 @@ class JudgeSpec(ModelSpec):
 
     @property
     def named(self) -> judge.Named:
-        """The judge, parsed as a name."""
+        """The judge's parsed name."""
         named = judge.name_of(self.model, self.strategy)
         return named if self.repeats == 1 else judge.repeated(named, self.repeats)
 
@@ -81,7 +81,7 @@ class JudgeSpec(ModelSpec):
         return "(" in self.strategy
 
     def non_default_fields(self) -> list[str]:
-        """The fields that differ from a judge's defaults, the model aside."""
+        """The fields that differ from a judge's defaults, except the model."""
         fields = type(self).model_fields
         whose = ("model", "name", "strategy", "extract", "repeats")
         return [
@@ -123,10 +123,10 @@ class JudgingSpec(Spec):
     )
 
     def part(self, entry: JudgeSpec, leaf: judge.Named) -> JudgeSpec:
-        """The entry that gives the settings for a judge that is part of another. Both may be the same.
+        """Return the entry with the settings for a judge that is part of another. Both may be the same.
 
         The composed judge's settings hold for each of its models. Settings that it leaves open come from the model's own entry,
-        if the spec has one under its name or the model's. The free judge is always asked in the same way.
+        if the spec has one under its name or the model's. The free judge ignores them.
         """
         if not entry.composed:
             return entry
@@ -136,7 +136,7 @@ class JudgingSpec(Spec):
         return own.model_copy(update={**said, **model, "repeats": 1})
 
     def entry_of(self, leaf: judge.Named) -> JudgeSpec:
-        """The entry of a named judge that is not composed: the listed one of that name, else the settings of its model's
+        """Return the entry of a judge that is not composed: the listed entry of that name, else the settings of its model's
         entry."""
         model, strategy = judge.strategy_of(leaf)
         entries = [*self.judges, *self.members]
@@ -150,7 +150,7 @@ class JudgingSpec(Spec):
         return own.model_copy(update={"name": "", "strategy": strategy, "extract": extract})
 
     def parts(self, judges: Sequence[JudgeSpec] | None = None) -> list[JudgeSpec]:
-        """The entries of the judges that are asked: `judges` (by default all), or their parts."""
+        """Return the entries of the judges to ask: `judges` (by default all), or their parts."""
         entries = self.judges if judges is None else judges
         return [self.part(one, leaf) for one in entries for leaf in one.named.leaves()]
 
@@ -169,7 +169,7 @@ class CitingSpec(SummarizerSpec):
 
 
 def _citing(value: Any) -> Any:
-    """An entry whose citations are repaired gets a name that says so, unless it has a name."""
+    """Give an entry whose citations are repaired a name that says so, unless it has a name."""
     entry = summarizer_entry(value)
     if isinstance(entry, Mapping) and entry.get("recite") and isinstance(model := entry.get("model"), str):
         return {"name": f"{model}+recite", **entry}
@@ -180,23 +180,25 @@ Citing = Annotated[CitingSpec, BeforeValidator(_citing, json_schema_input_type=T
 
 
 class SummhaySpec(JudgingSpec, OfWordsSpec):
-    """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
+    """A run: haystacks x queries x retrievers x orderings x summarizers x repeats. Every judge judges each summary."""
 
     kind: str = Field(default="summhay", description="the benchmark: its name, or module:Class for one of your own")
     haystacks: list[str] = Field(
         min_length=1,
-        description="released JSON files from the spec's folder, files of nuggets, sample/NAME, hub:OWNER/NAME or store/SHA256",
+        description="released JSON or nuggets files, relative to the spec's folder; sample/NAME, hub:OWNER/NAME or store/SHA256",
     )
     documents: str = Field(default="", description="the folder of the documents that files of nuggets refer to; empty: none")
     retrievers: list[RetrieverEntry] = Field(
         min_length=1, description="random, bm25, vector, oracle, full, none, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
     orderings: list[str] = Field(default=["given"], min_length=1, description="for `full`: given, random, top, bottom, middle")
-    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="cutoffs of rankings: how many documents count")
-    token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
+    k: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[1, 5, 10], description="cutoffs: numbers of top documents at which a ranking is measured"
+    )
+    token_budget: int = Field(default=15000, ge=1, description="maximum cl100k tokens of the retrieved documents")
     repeats: int = Field(default=1, ge=1, le=1_000_000, description="samples for each cell")
     strategies: list[Strategy] = Field(
-        default=[], description="strategies of the summarizers that name none: each is asked with all of these; [] is [direct]"
+        default=[], description="strategies for summarizers without one: each is asked with all of these; [] is [direct]"
     )
     summarizers: list[Citing] = Field(min_length=1, description="the summarizers")
     seed: int = Field(default=0, description="seed of random retrieval, random and middle orderings, and intervals")

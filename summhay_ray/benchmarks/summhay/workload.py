@@ -29,7 +29,7 @@ from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
-from summhay_ray.benchmarks.summhay.results.other_figures import claims_section
+from summhay_ray.benchmarks.summhay.results.other_figures import absent_queries, claims_section
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.errors import SpecError
@@ -42,13 +42,13 @@ from summhay_ray.text import semantic_hash
 S = TypeVar("S", bound=benchmark.Spec)
 
 SHORTEST_BULLET = 10
-"""Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
+"""Tokens of the shortest bullet that a plan assumes. A summary of only such bullets makes its judge's prompt the longest."""
 _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
 def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
-    """Warn about each system whose text has brackets that look like citations, but could not be read or name no document."""
+    """Warn about each system whose text has brackets that look like citations, but could not be read or refer to no document."""
     if compat == "release":
         return
     by_label: dict[str, list[str]] = {}
@@ -65,6 +65,25 @@ def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
             yield f"{label}: {len(some)} {brackets} not read as a citation, such as {some[0][:80]!r}; {mend}"
 
 
+def _missing_documents(run: benchmark.RunStore, metadata: Sequence[HaystackMetadata]) -> list[str]:
+    """A warning if summaries cite numbers that no document of their haystack has, which scores count as wrong citations."""
+    sizes = pl.DataFrame([(one.haystack_id, one.n_documents) for one in metadata], ["haystack_id", "size"], orient="row")
+    numbers = pl.col("bullets").str.extract_all(r"\[\d{1,9}(?:[,;\s]+\d{1,9})*\]").list.join(" ").str.extract_all(r"\d+")
+    absent = (pl.col("number").cast(pl.Int64) < 1) | (pl.col("number").cast(pl.Int64) > pl.col("size"))
+    named = ["retriever", "ordering", "model"]
+    cited = (
+        piece.explode("bullets").with_columns(number=numbers)
+        for piece in run.pieces("summaries", ["haystack_id", *named, "bullets"])
+    )
+    found = [one for piece in cited if (one := piece.explode("number").join(sizes, on="haystack_id").filter(absent)).height]
+    if not found:
+        return []
+    number, size, *system = found[0].select("number", "size", *named).row(0)
+    n = sum(one.height for one in found)
+    such = f"such as [{number}] by {system_label(*system)}, where the haystack has {size} documents"
+    return [f"{n:,} citations name no document, {such}" if n > 1 else f"1 citation names no document, {such}"]
+
+
 class Summaries(OfHaystacks[S]):
     """A run of summaries of haystacks, made here or imported."""
 
@@ -72,14 +91,15 @@ class Summaries(OfHaystacks[S]):
     """The cells of a run that is made here."""
 
     def score(self, tables: benchmark.RunTables) -> ScoreResult:
-        """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, also those by later judges."""
+        """See `Workload`. Returns the scores of every system (section 4.1, Table 2); the report also needs those by later
+        judges."""
         options = tables.options
         labels = read_labels(Path(options.labels)) if options.labels else None
         workload = None if self.grid is None else self
         return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels, workload=workload)
 
     def report(self, scores: ScoreResult) -> Sequence[benchmark.Section]:
-        """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""
+        """See `Workload`. Returns claims and retrieval; the terminal has its own tables for scores."""
         budget = scores.stored.record.get("spec", {}).get("token_budget")
         claims = claims_section(scores.by_query, scores.judge)
         ranked = None if scores.retrieval is None else retrieval.retrieval_section(scores.retrieval, budget)
@@ -94,8 +114,9 @@ class Summaries(OfHaystacks[S]):
         return scores.details()
 
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
-        """See `Workload`. Adds the limits of confidence in mined haystacks, warnings about all haystacks, whether their prose
-        comes from templates or a model, queries in which word retrievers find nothing, and texts that models do not read."""
+        """See `Workload`. Adds warnings about the haystacks: limits of confidence in mined ones, their flaws, and whether
+        templates or a model wrote their prose. Also adds queries in which word retrievers find nothing, and texts that models
+        do not fully read."""
         results = super().results(tables)
         metadata: Sequence[HaystackMetadata] = results.scores.metadata
         n = sum(haystack.by_grammar for haystack in metadata)
@@ -105,16 +126,18 @@ class Summaries(OfHaystacks[S]):
             *(results.scores.health().lines() if mined else ()),
             *(warning for haystack in metadata for warning in haystack.warnings),
             *_unread_citations(tables.run, tables.options.compat),
+            *_missing_documents(tables.run, metadata),
         ]
         if self.grid is not None:
-            warnings += self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
+            absent = absent_queries(metadata)
+            warnings += self.grid.retrievers.unmatched_words(tables.run, "rankings", *absent.columns, apart=absent)
             warnings += retrieval.cut_warnings(tables.run)
         judge = judge_of_record(tables.run, tables.options.judge)
         compared = scores_of_record(results.scores, tables.options.judge) if tables.options.whole else None
         return replace(results, warnings=tuple(warnings), notes=notes, judge=judge, compared=compared)
 
     def samples(self, run: benchmark.RunStore, judge: str = "") -> Samples:
-        """See `Workload`: each summary with its judgments."""
+        """See `Workload`. Returns each summary with its judgments."""
         from summhay_ray.benchmarks.summhay.results.samples import samples
 
         return samples(None if self.imported else self, run, judge)
@@ -127,7 +150,7 @@ class Summaries(OfHaystacks[S]):
         return places(run, item_ids, None if self.imported else self)
 
     def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
-        """See `Workload`: the summaries, and the documents shown for each, if the run has them."""
+        """See `Workload`. Returns the summaries, and the documents shown for each, if the run has them."""
         contexts = dict(run.table("contexts").select("context_id", "numbers").iter_rows())
         texts = run.table("documents").sort("haystack_id", "number")
         documents = {
@@ -154,7 +177,7 @@ class Summaries(OfHaystacks[S]):
         return CitedAnswers(documents, answers)
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: JSON files in the released format."""
+        """See `Workload`. Writes JSON files in the released format."""
         return export(run, folder, judge)
 
 
@@ -184,7 +207,7 @@ class SummHay(Summaries[SummhaySpec]):
 
     @classmethod
     def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """The fields of a spec that `summhay retrieve` uses. Raises SpecError for a field that neither kind has."""
+        """Return the fields of a spec that `summhay retrieve` uses. Raises SpecError for a field that neither kind has."""
         own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
         for name in fields:
             if name not in own and name not in others:
@@ -208,8 +231,8 @@ class SummHay(Summaries[SummhaySpec]):
         }
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: a cell for each unit, summarizer and repeat; haystack by haystack, so that calls with a common prompt
-        prefix are adjacent."""
+        """See `Workload`. Yields a cell for each unit, summarizer and repeat. Goes haystack by haystack, so that calls with a
+        common prompt prefix are adjacent."""
         grid, retrievers = self.grid, self.grid.retrievers
         ways = [(retriever, ordering) for retriever in retrievers for ordering in grid.orderings_of(retriever)]
         units = (
@@ -241,14 +264,14 @@ class SummHay(Summaries[SummhaySpec]):
                     first = first or cell_id
 
     def n_items(self) -> int:
-        """See `Workload`: the number of cells, without listing them."""
+        """See `Workload`. Returns the number of cells without listing them."""
         n_ways = sum(len(self.grid.orderings_of(retriever)) for retriever in self.grid.retrievers)
         queries = sum(len(haystack.n_insights) for haystack in self.grid.haystacks.metadata)
         n: int = queries * n_ways * len(self.spec.summarizers) * self.spec.repeats
         return n
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
-        """See `Workload`: one queue per summarizer; each also needs every judge's model, and the retrievers' services."""
+        """See `Workload`. Returns one queue per summarizer. Each also needs every judge's model, and the retrievers' services."""
         settings = self.models.settings()
         others = tuple(dict.fromkeys([*(part.model for part in self.spec.parts()), *self.grid.retrievers.services]))
         return {
@@ -257,11 +280,11 @@ class SummHay(Summaries[SummhaySpec]):
         }
 
     def prepare(self, source: str, items: Sequence[benchmark.Item], planned: bool = False) -> benchmark.Prepared:
-        """See `Workload`: the ranking and the context of a unit. For a retriever that calls a service, `answer` makes both, and
-        this computes only what local models contribute. `planned`: a context of the real length, without vectors."""
+        """See `Workload`. Makes the ranking and the context of a unit. If the retriever calls a service, `answer` makes both,
+        and this computes only what local models contribute. `planned`: make a context of the real length, without vectors."""
         unit, retrievers, haystacks = Unit(*items[0].data["unit"]), self.grid.retrievers, self.grid.haystacks
         if unit.retriever not in retrievers.asking:
-            # Retrievers that only rank in batches rank a haystack's queries together.
+            # Retrievers that only rank in batches rank all queries of a haystack together.
             context, rankings, problem = make_context(
                 self.grid,
                 haystacks[unit.haystack_id],
@@ -282,30 +305,30 @@ class SummHay(Summaries[SummhaySpec]):
             if not planned and place not in self._computed:
                 retrievers.compute_local_part(retrieve.corpus_of(haystacks[unit.haystack_id]), unit.retriever)
                 self._computed.add(place)
-        # User-defined retrievers run here: any error of theirs becomes a failure row.
+        # User-defined retrievers run here. Any exception becomes a failure row.
         except BaseException as error:  # noqa: BLE001
             return benchmark.Prepared(problem=retrieval.no_ranking(error), stage="context")
         return benchmark.Prepared()
 
     def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`: a context as long as the real one, made without computing vectors."""
+        """See `Workload`. Makes a context as long as the real one, without computing vectors."""
         return self.prepare(source, items, planned=True)
 
     def _rank(
         self, haystack_id: str, retriever: str, subtopic_id: str | None, planned: bool
     ) -> Mapping[str, Sequence[retrieve.Ranked]]:
-        """Query -> its ranking, for one query of a haystack or for all of them."""
+        """Map each query to its ranking, for one query of a haystack or for all of them."""
         corpus = retrieve.corpus_of(self.grid.haystacks[haystack_id])
         queries = [query for query in corpus.queries if subtopic_id is None or query.query_id == subtopic_id]
         rankings = self.grid.retrievers.planned_rankings if planned else self.grid.retrievers.rankings
         return dict(zip((query.query_id for query in queries), rankings(corpus, retriever, queries), strict=True))
 
     def input_rows(self, name: str) -> benchmark.Rows:
-        """See `Workload`: the rows of a haystack."""
+        """See `Workload`. Returns the rows of a haystack."""
         return haystack_rows(self.grid.haystacks.file(name))
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`: one cell. Returns the rows of its summary, its judgments and its scores."""
+        """See `Workload`. Answers one cell. Returns the rows of its summary, its judgments and its scores."""
         cell = Cell.of(item)
         rows: benchmark.Rows = {}
         if cell.unit.retriever in self.grid.retrievers.asking:
@@ -314,35 +337,34 @@ class SummHay(Summaries[SummhaySpec]):
                 return {}
         else:
             context = Context(**{**ask.prepared, "numbers": tuple(ask.prepared["numbers"])})
-        # The haystack is in memory only during summarizing; a cell that waits to be judged keeps the small reference.
+        # The haystack is in memory only during summarizing. A cell that waits to be judged keeps the small reference.
         summary, truth = await summarize_cell(self.grid, cell, context, ask)
         if summary is None:
             return rows
         return {**rows, "summaries": [summary], **await judge_all(self.grid.entries, cell, summary, truth, ask)}
 
     def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: one part per haystack that local models must embed or score."""
+        """See `Workload`. Returns one part per haystack that local models must embed or score."""
         units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
         return self.grid.retrievers.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
+        """See `Workload`. Computes the vectors and scores that the rankings of one haystack need."""
         return self.grid.retrievers.compute_part(retrieve.corpus_of(self.grid.haystacks[part["corpus"]]), part)
 
     def warnings(self) -> Sequence[str]:
-        """See `Workload`: oddities of the haystacks, and retrievers that have no effect."""
+        """See `Workload`. Returns oddities of the haystacks, and retrievers that have no effect."""
         unused = unused_retrievers(self.spec.summarizers, [*self.grid.retrievers])
         return [*haystack_warnings(self.grid.haystacks), *unused]
 
     def query_of(self, item: benchmark.Item) -> str:
-        """See `Workload`: the subtopic."""
+        """See `Workload`. Returns the subtopic."""
         unit = Unit(*item.data["unit"])
         return self.grid.query_ids[unit.haystack_id, unit.subtopic_id]
 
     def fair_order(self, items: Sequence[benchmark.Item]) -> Sequence[benchmark.Item]:
-        """See `Workload`: query by query, in random order over all haystacks; every system answers a query before the next one
-        begins. With `--limit`, systems are then compared on the same queries.
-        """
+        """See `Workload`. Goes query by query, in random order over all haystacks: every system answers a query before the
+        next one begins. With `--limit`, systems are then compared on the same queries."""
         queries: dict[tuple[str, str], list[benchmark.Item]] = {}
         for item in items:
             unit = Unit(*item.data["unit"])
@@ -351,13 +373,13 @@ class SummHay(Summaries[SummhaySpec]):
         return [item for query in drawn for item in sorted(queries[query], key=lambda item: item.data["repeat"])]
 
     async def references(self, item: benchmark.Item) -> Sequence[str]:
-        """See `Workload`: the texts of the subtopic's insights."""
+        """See `Workload`. Returns the texts of the subtopic's insights."""
         unit = Cell.of(item).unit
         haystack = await self.grid.haystacks.fetch(unit.haystack_id)
         return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
 
     def guess(self, item: benchmark.Item, stage: str, size: str) -> str | None:
-        """See `Workload`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
+        """See `Workload`. Returns a stand-in for a summary that is not written yet. The judges' prompts depend on its length."""
         if stage != "summarize":
             return None
         cell, n_insights = Cell.of(item), max(1, item.size // len(self.spec.judges))
@@ -368,7 +390,7 @@ class SummHay(Summaries[SummhaySpec]):
         return "\n".join(bullets)
 
     def record(self, store: benchmark.Store) -> dict[str, Any]:
-        """See `Workload`: enough to rebuild the grid without the spec's files."""
+        """See `Workload`. Stores what is needed to rebuild the grid without the spec's files."""
         given = [answers.file for answers in self.models.given_answers.values()]
         self.grid.haystacks.keep(store)
         return {

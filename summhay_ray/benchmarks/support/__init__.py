@@ -1,5 +1,4 @@
-"""Benchmark support: whether cited documents support the claims that cite them, without gold; and summaries with repaired
-citations."""
+"""Benchmark support: judge without gold whether cited documents support the claims that cite them, and repair citations."""
 
 from summhay_ray.benchmarks.support.agreement import (
     SupportAgreement,

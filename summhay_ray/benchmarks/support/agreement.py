@@ -1,7 +1,7 @@
-"""Measures support judges against people's labels: does a claim follow from its references? (AttributionBench, Li et al. 2024)
+"""Measure support judges against people's labels: does a claim follow from its references? (AttributionBench, Li et al. 2024)
 
-Each judge is a run of support judging over the claims, so its answers are paid for once. A claim's value is the largest that the
-judge gives to one of its references.
+Each judge is a run of support judging over the claims, so its answers are paid for once. A claim's value is the largest that
+the judge gives to one of its references.
 """
 
 import json
@@ -36,7 +36,7 @@ class SupportAgreement:
     """Empty for all sources together."""
     scores: BinaryScores
     n_expected: int
-    """Labelled claims of the source; claims without a judgment are in no figure."""
+    """Number of labelled claims of the source. Claims without a judgment count in no figure."""
     run: str
     """Id of the run with the judge's answers."""
     status: str
@@ -47,7 +47,7 @@ class SupportAgreement:
 
 
 def holds_labels(file: Path) -> bool:
-    """Whether a file holds labelled claims: JSON lines, the first of which has a claim."""
+    """Return whether a file holds labelled claims: it is JSON lines, and the first line has a claim."""
     first = read_file(file).lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
     try:
         row = json.loads(first)
@@ -59,7 +59,8 @@ def holds_labels(file: Path) -> bool:
 def agreement(
     judge: str, workload: SupportBench, labels: Sequence[tuple[str, bool]], run: RunStore, status: str
 ) -> list[SupportAgreement]:
-    """A row for each source of the labelled file, in its order, then one for all sources, from the judge's run."""
+    """Return a row for each source of the labelled file, in its order, then one for all sources. The figures come from the
+    judge's run."""
     supports = run.table(SUPPORTS.name).filter("cited")
     # A claim with an unjudged reference has no value.
     keys = ("haystack_id", "query_id", "system")
@@ -109,7 +110,7 @@ def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
 
 
 def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
-    """(source, label) of each line. Raises SpecError, which names the line."""
+    """Return (source, label) of each line. Raises SpecError with the line's number."""
     found = []
     for where, row in read_json_lines(read_file(file), str(file), SpecError):
         if not isinstance(row, dict) or not isinstance(row.get("claim"), str) or not row.get("references"):
@@ -125,8 +126,8 @@ def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
 
 
 def load_labelled(file: Path, judge: str, written_spec: str | None = None, untrusted: bool = False) -> SupportBench:
-    """The workload that asks a judge about the claims of a file, without any call. `written_spec`: path of a spec with endpoints
-    and prices; `untrusted`: whether somebody else wrote it. Raises SpecError, BadName and UnknownName."""
+    """Load the workload that asks a judge about the claims of a file; makes no call. `written_spec`: path of a spec with
+    endpoints and prices. `untrusted`: whether somebody else wrote that spec. Raises SpecError, BadName and UnknownName."""
     written, folder = SupportSpec.read_fields(written_spec) if written_spec else ({}, Path())
     known = [one for name in ("models", "judges") for one in written.get(name, ()) if isinstance(one, Mapping)]
     asked = models_of(named_judge(judge))

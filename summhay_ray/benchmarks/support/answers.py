@@ -1,4 +1,4 @@
-"""Answers in a file and the documents that they cite, read as `CitedAnswers`; also how a run stores them."""
+"""Read answers from a file, with the documents that they cite, as `CitedAnswers`; store them in a run."""
 
 import json
 import re
@@ -20,11 +20,13 @@ DEFAULT_SYSTEM = "answers"
 
 
 def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tuple[CitedAnswers, list[str]]:
-    """The answers in JSON lines, and the unreadable files of the folder. Raises SpecError, which names the line.
+    """Read the answers in JSON lines. Returns them and the unreadable files of the folder. Raises SpecError with the line's
+    number.
 
-    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); if known, `system`, and `shown`, the ids of
-    the documents that it was shown. It cites its own `passages` or, without any, the folder's documents. A line with `claim` and
-    `references` is a bullet that cites all of these. A line may also be an answer in the format of the TREC tracks for RAG.
+    A line has `query_id`, and `bullets` (a list) or `text` (one bullet per line). It may have `system`, and `shown`, the ids of
+    the documents that the system was shown. It cites its own `passages` or, if it has none, the folder's documents. A line with
+    `claim` and `references` is a bullet that cites all of these. A line may also be an answer in the format of the TREC tracks
+    for RAG.
     """
     sources, unread = ([], []) if folder is None else read_folder(folder)
     if folder is not None and not sources:
@@ -36,7 +38,7 @@ def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tu
     answers: list[CitedAnswer] = []
     wrong: list[SpecError] = []
     uses: Counter[tuple[str, str]] = Counter()
-    # A text may contain other characters that break lines.
+    # Do not use splitlines(): a text may contain other characters that break lines.
     for number, line in enumerate(text.split("\n"), start=1):
         try:
             answers += [_answer(line, f"{file} line {number}", str(number), name, documents, uses)] if line.strip() else []
@@ -54,7 +56,7 @@ def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tu
 def _answer(
     line: str, where: str, number: str, folder: str, documents: dict[str, list[tuple[str, str]]], uses: Counter[tuple[str, str]]
 ) -> CitedAnswer:
-    """The answer of a line. Adds the line's own passages to `documents`, as a separate haystack."""
+    """Return the answer of a line. Adds the line's own passages to `documents`, as a separate haystack."""
     row = _row(line, where)
     try:
         rag = read_rag_answer(row)
@@ -87,8 +89,8 @@ def _answer(
 
 
 def _passages(row: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-    """(id, text) of the passages in a line, in the order of its citation numbers, which are the default ids. Raises SpecError
-    unless it is a list of texts, or of objects with a text."""
+    """Return (id, text) of the passages in a line, in the order of its citation numbers, which are the default ids. Raises
+    SpecError unless it is a list of texts, or of objects with a text."""
     field = next((name for name in ("passages", "docs", *(["references"] if "claim" in row else [])) if name in row), None)
     if field is None:
         return []
@@ -140,14 +142,16 @@ def _shown(value: Any, known: set[str], where: str) -> tuple[str, ...] | None:
 
 
 def answers_of(run: RunStore) -> CitedAnswers:
-    """The answers of a stored run of any kind. Raises UserError if it has none that cite documents."""
+    """Return the answers of a stored run of any kind. Raises UserError if it has no answers that cite documents."""
     return Benchmark.of(run).cited_answers(run)
 
 
 def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
-    """Write the answers of a run as the TREC tracks for RAG exchange them, a file for each system; returns the paths. A topic is
-    a query's id, with its haystack in front if haystacks share ids. Missing documents are cited by the id that the answer gives;
-    numbers without a document are left out. Raises UserError instead of overwriting."""
+    """Write a run's answers in the format of the TREC tracks for RAG, a file for each system; returns the paths.
+
+    A topic is a query's id, preceded by its haystack if haystacks share ids. Missing documents are cited by the id that the
+    answer gives; numbers without a document are left out. Raises UserError instead of overwriting a file.
+    """
     cited = answers_of(run)
     corpora = {name: CitedDocuments(documents) for name, documents in cited.documents.items()}
     haystacks: dict[str, set[str]] = {}
@@ -171,7 +175,7 @@ def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
 
 
 def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes:
-    """The answers and documents in the form that a run stores."""
+    """Return the answers and documents in the form that a run stores."""
     held = {
         "documents": {name: [list(one) for one in documents] for name, documents in cited.documents.items()},
         "answers": [
@@ -189,7 +193,7 @@ def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes
 
 
 def read_cited_answers(content: bytes) -> tuple[CitedAnswers, list[str]]:
-    """Inverse of `cited_answers_json`."""
+    """Read what `cited_answers_json` wrote."""
     held = json.loads(content)
     documents = {name: [(one[0], one[1]) for one in found] for name, found in held["documents"].items()}
     answers = [

@@ -1,4 +1,4 @@
-"""The support judges: each gives an opinion on pairs of a bullet and a document; `judge.Composed` makes judges of judges."""
+"""The support judges. Each gives an opinion on pairs of a bullet and a document; `judge.Composed` combines judges."""
 
 import asyncio
 import math
@@ -15,7 +15,7 @@ from summhay_ray.synth import is_quoted
 from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, remove_thinking, semantic_hash
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
-"""A model's verdict -> its value; `partly` is halfway between not and supported."""
+"""A model's verdict -> its value. The value of `partly` is the middle of its range, 0.25 to 0.5."""
 _LABELS = frozenset(("supported", "fully supported", "partly", "partially", "partial", "partly supported"))
 _LABELS |= {"partially supported", "not", "not supported", "unsupported"}
 _EXPECTED = "verdict: supported, partly or not"
@@ -32,7 +32,7 @@ _FORM = f"Answer with one JSON object: {_OBJECT}"
 _FORMS = f'Answer with one JSON object that has such an object for the number of each document: {{"1": {_OBJECT}, "2": ...}}'
 STAGE = "support"
 PASSAGES = 5
-"""Passages of a document that an NLI model reads for a bullet."""
+"""Number of a document's passages that an NLI model reads for a bullet."""
 Pair = tuple[int, int]
 """(index of a bullet in its answer, index of a document), both from 0."""
 PLANNED = Failed("planned", "no call is made while planning")
@@ -40,20 +40,20 @@ PLANNED = Failed("planned", "no call is made while planning")
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """The probability that a document supports a bullet (0 to 1), its judge, and the sentence that shows it."""
+    """The probability that a document supports a bullet (0 to 1), the judge who gave it, and the sentence that shows it."""
 
     value: float
     by: str
     evidence: str = ""
     verdict: str = ""
-    """supported, partly or not; empty: derived from the value."""
+    """supported, partly or not; empty if it follows from the value."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", self.verdict or verdict_of(self.value))
 
     @property
     def uncertainty(self) -> float:
-        """Distance of the value from certainty: 0 (certain) to 0.5 (in the middle)."""
+        """Uncertainty of the value: from 0 (value 0 or 1) to 0.5 (value 0.5)."""
         return 0.5 - abs(self.value - 0.5)
 
 
@@ -69,7 +69,7 @@ class Vote:
     member: str
     opinion: Opinion
     tied: bool
-    """Whether no verdict has most votes of the panel."""
+    """Whether several verdicts share the most votes of the panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Case:
 
     id: str
     bullets: Sequence[str]
-    """Without their citations."""
+    """The bullets, without their citations."""
     corpus: CitedDocuments
     free: Supports | None
     """The free judge's opinion on every pair; None while planning."""
@@ -97,18 +97,18 @@ def free_opinion(free: Supports, bullet: int, document: int) -> Outcome[Opinion]
 
 @dataclass
 class Judging:
-    """A run's judge, applied to one answer. `votes`: the verdicts of its panels' members."""
+    """A run's judge, applied to one answer. `votes` collects the verdicts of panel members."""
 
     spec: SupportSpec
     models: Mapping[str, Nli]
     """The NLI models, by the name of the judge."""
     case: Case
     ask: Ask | None
-    """None: ask only the models in this process, to compute their numbers."""
+    """If None, only the models in this process are asked, to compute their numbers."""
     votes: list[Vote] = field(default_factory=list)
 
     async def judge(self, named: Named, pairs: Sequence[Pair]) -> Opinions:
-        """An entry for each pair."""
+        """Return an opinion, or a failure, for each pair."""
         planning = self.ask is not None and self.ask.planning
         composed = Composed(
             self._ask, lambda pair, opinion: opinion, _mean, _panel, self._choose_citations, self._voted, planning
@@ -159,14 +159,16 @@ class Judging:
         return {pair: self._answer(entry, pair, reply.key, *one) for pair, one in zip(pairs, said, strict=True)}
 
     def _answer(self, entry: ModelSpec, pair: Pair, key: str, value: float, quotation: str) -> Outcome[Opinion]:
-        """The model's quotation if it is in the document, or else the sentence that the free judge finds."""
+        """Return the model's opinion. Its evidence is the model's quotation if the document contains it, else the free
+        judge's sentence."""
         free = self.case.free
         if not quotation or not is_quoted(quotation, self.case.corpus.documents[pair[1]][1]):
             quotation = free.evidence[pair[0]][pair[1]] if free is not None else ""
         return Answer(Opinion(value, entry.label, quotation), key)
 
     def _entailed(self, name: str, pairs: Sequence[Pair]) -> list[Outcome[Opinion]]:
-        """By an NLI model: the greatest probability that one of the document's nearest passages entails the bullet."""
+        """Judge by an NLI model. The value is the greatest probability that one of the document's nearest passages entails
+        the bullet."""
         bullets = self.case.bullets
         read = [self.case.corpus.index.passages(bullets[bullet], document, PASSAGES) for bullet, document in pairs]
         asked = [(passage, bullets[bullet]) for (bullet, _), some in zip(pairs, read, strict=True) for passage in some]
@@ -179,9 +181,9 @@ class Judging:
         return found
 
     def _choose_citations(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:
-        """The citations of the answer that the free judge is least certain of (a given share), and all that it cannot judge."""
+        """Choose the citations on which the free judge is least certain (a given share), and all that it cannot judge."""
         share = DEFAULT_SHARE if cascade.share is None else cascade.share
-        # A hash of the answer decides whether to round up, so that the share holds over all answers.
+        # A hash of the answer decides whether to round up, so that the share is right over all answers.
         n = math.floor(share * len(pairs) + int(semantic_hash(self.case.id)[:8], 16) / 2**32)
         doubts = uncertainties or [0.0] * len(pairs)
         blank = [place for place, doubt in enumerate(doubts) if doubt < 0]
@@ -195,8 +197,8 @@ class Judging:
 
 
 def _read_one(reply: RawAnswer) -> tuple[float, str]:
-    """(value, quotation) in an answer about one document: from its last object, or from a bare label. Raises Unreadable, also
-    if another object has a different verdict."""
+    """Read (value, quotation) from an answer about one document: from its last object, or from a bare label. Raises
+    Unreadable, also if its objects have different verdicts."""
     try:
         text = remove_thinking(reply.text)
         found = [_opinion(reply, said) for said in json_objects(text, "verdict", optional=("evidence",))]
@@ -221,14 +223,15 @@ def _label(word: str) -> str:
 
 
 def _mean(*opinions: Opinion) -> Opinion:
-    """The mean of the values; the evidence comes from the member with the strongest opinion in that direction."""
+    """Return an opinion with the mean value. Its evidence comes from the opinion that is strongest in the direction of the
+    mean."""
     value = round(math.fsum(one.value for one in opinions) / len(opinions), 4)
     said = max(opinions, key=lambda one: one.value if value >= SUPPORTED else -one.value)
     return Opinion(value, _joined_name("blend", opinions), said.evidence)
 
 
 def _panel(opinions: Sequence[Opinion]) -> Opinion:
-    """The verdict with most votes, and the mean of their values; the evidence comes from a member with this verdict."""
+    """Return an opinion with the verdict of most votes and the mean value. Its evidence comes from a member with that verdict."""
     value = _mean(*opinions).value
     verdict = majority([one.verdict for one in opinions], value, VALUES)
     said = min((one for one in opinions if one.verdict == verdict), key=lambda one: abs(one.value - VALUES[verdict]))

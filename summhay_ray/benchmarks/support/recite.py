@@ -1,7 +1,7 @@
-"""A run of summaries with citations repaired by the free support judge, without any call.
+"""Repair the citations of a run's summaries by the free support judge, without any call. The result is a new run.
 
 Citations that do not support their bullet are dropped; other documents that support it are added. Coverage judgments do not
-depend on citations: they carry over, and citation scores are computed again. Any system could do this: it is post-processing.
+depend on citations, so they are copied; citation scores are computed again. Any system could do this: it is post-processing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ class ReciteResult:
     summaries: int
     bullets: int
     before: int
-    """Citations before the repair."""
+    """Number of citations before the repair."""
     after: int
     dropped: int
     added: int
@@ -61,7 +61,7 @@ class ReciteResult:
     """The same counts by system."""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document that `summhay recite` prints."""
+        """Return the JSON document that `summhay recite` prints."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {**fields, "calls": 0, "usd": 0.0, "systems": self.systems.to_dicts()}
 
@@ -70,7 +70,7 @@ class ReciteResult:
 
 
 def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
-    """Repair the citations of a run's summaries. Repeating it creates nothing new. Raises UserError for a run without
+    """Repair the citations of a run's summaries. A second repair creates nothing new. Raises UserError for a run without
     summaries."""
     source = source.at()
     record = source.record
@@ -108,7 +108,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
 
 
 def _figures(run: RunStore) -> pl.DataFrame:
-    """Citations before and after the repair, dropped and added, by system."""
+    """Count citations before and after the repair, dropped and added, by system."""
     labels = dict(run.table("summaries", columns=["system", "label"]).select("system", "label").unique().iter_rows())
     cited, after = pl.col("cited"), pl.col("recited")
     counted = (

@@ -1,4 +1,4 @@
-"""Figures and report sections of support judging, from its tables. Pure: makes no call."""
+"""Figures and report sections of support judging, computed from its tables. Pure functions that make no call."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ SHOWN = 20
 """Number of rows in the lists of examples."""
 CUT = 160
 LONG_WORDS = 1000
-"""From this many words on, a bullet contains more than one claim, and a judge's verdict means little."""
+"""A bullet with at least this many words is taken to contain more than one claim, so a verdict on it means little."""
 _QUERY = "query"
 _NAMES = ("system", "label")
 _SYSTEM = pl.col("label").alias("system")
@@ -27,8 +27,8 @@ WEIGHTED = ("weighted_precision", "weighted_recall")
 
 
 def scores(tables: Tables) -> Tables:
-    """`systems`: the figures of each system; `unsupported` and `uncited`: examples for a person to inspect; `flaws`: counts;
-    `panels`: how their members agree."""
+    """Return `systems`, the figures of each system; `unsupported` and `uncited`, examples for a person to inspect; `flaws`,
+    counts; and `panels`, the agreement of panel members."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
     bullets = bullets.join(items.select(*_NAMES).unique(), on="system", how="left")
     cited = supports.filter("cited").with_columns(
@@ -42,7 +42,7 @@ def scores(tables: Tables) -> Tables:
         .when((pl.col("supported") == 0) & ~((pl.col("cited") == 0) & pl.col("other_language")))
         .then(False)
     )
-    # A system without any citation, for example because it was not asked to cite, has no share, rather than a share of zero.
+    # A system without any citation (perhaps it was not asked to cite) has no share, rather than a share of zero.
     cites = (pl.col("cited").sum() + pl.col("out_of_range").list.len().sum()).over("system") > 0
     claims = claims.with_columns(bullets_supported=pl.when(cites).then(pl.col("bullets_supported")))
     said = pl.when(~pl.col("other_language")).then((pl.col("supported").fill_null(0) > 0) | (pl.col("uncited") > 0))
@@ -75,8 +75,9 @@ def scores(tables: Tables) -> Tables:
 
 
 def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The figures of WEIGHTED, by answer, as in TREC RAG (Thakur et al., arXiv:2504.15205): precision, the mean grade of the
-    judged citations; recall, the mean over sentences (headings included) of the best grade of each, 0 without a citation."""
+    """Return the figures of WEIGHTED per answer, as in TREC RAG (Thakur et al., arXiv:2504.15205). Precision is the mean
+    grade of the judged citations. Recall is the mean over sentences, headings included, of the best grade of each; a sentence
+    without a citation has grade 0."""
     keys = (*_ANSWER, _QUERY)
     grades = cited.select(*keys, "bullet", grade=pl.col("verdict").replace_strict(GRADES, default=None, return_dtype=pl.Float64))
     best = grades.group_by(*keys, "bullet").agg(best=pl.col("grade").max(), unknown=pl.col("grade").is_null().any())
@@ -91,7 +92,7 @@ def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFr
 
 
 def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
-    """A column that identifies the query of a haystack: rows of its answers depend on each other."""
+    """Add a column that identifies the query of a haystack: answers to the same query depend on each other."""
     if frame.is_empty() and "haystack_id" not in frame.columns:
         return frame
     return frame.with_columns(pl.concat_str("haystack_id", "query_id", separator="/").alias(_QUERY))
@@ -124,7 +125,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     main = Section(
         f"Citations that are supported, by {judge}",
         f"Share of the cited documents that say what the bullet says (value from {SUPPORTED:g}). Intervals (95 %) are over "
-        f"queries. There is no gold here: it is the judge's word.{free}",
+        f"queries. There is no gold here: the judge decides.{free}",
         systems.select(shown),
         {"supported": "%"},
         notes=notes,
@@ -142,9 +143,9 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     )
     bullets = Section(
         f"Bullets with support, by {judge}",
-        "bullets_supported: bullets of which at least one cited document says what they say; said: those that any document says, "
-        "by the free judge; without: bullets that no cited document says; no_citation: those that cite nothing; uncited: "
-        "documents that say a bullet and are not cited for it.",
+        "bullets_supported: bullets that at least one cited document supports; said: bullets that any document supports, by the "
+        "free judge; without: bullets that no cited document supports; no_citation: bullets that cite nothing; uncited: "
+        "documents that support a bullet that does not cite them.",
         by_bullet,
         {"bullets_supported": "%", "said": "%"},
         name="bullets",
@@ -173,7 +174,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
 
 
 def recited_section(counts: pl.DataFrame, source: str) -> Section:
-    """The changes of a repair: citations before and after, by system."""
+    """Return a section with the changes of a repair: citations before and after, by system."""
     text = (
         f"The summaries are those of {source}; the free judge dropped citations that do not say the bullet, and added documents "
         "that do. It is post-processing that any system could have, so compare a repaired system with repaired systems only."
@@ -192,7 +193,7 @@ def _examples_section(title: str, frame: pl.DataFrame, name: str) -> Section:
 
 
 def by_query(tables: Tables) -> ByQuery:
-    """The share of supported citations of each system and query, for comparisons."""
+    """Return the share of supported citations of each system on each query, for comparisons."""
     cited = _with_query(tables[SUPPORTS.name]).filter("cited")
     found = cited.group_by("system", pl.col("haystack_id").alias("cluster"), _QUERY).agg(
         supported=pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == "supported").cast(pl.Float64).mean()

@@ -1,4 +1,4 @@
-"""The spec of support judging (the run or files to judge, and the judge), and its fields from the names on the command line."""
+"""The spec of support judging (the run or files to judge, and the judge), and how to make it from names on the command line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Named, parse_name
 
 NLI = "nli"
-"""`nli/NAME` is a model for natural language inference, from a folder or a hub, that runs in this process; `nli` is the
-default one of `summhay_ray.extract`."""
+"""Prefix of judges that are models for natural language inference. `nli/NAME` runs a model from a folder or a hub in this
+process; `nli` alone is the default model of `summhay_ray.extract`."""
 
 
 def named_judge(name: str) -> Named:
-    """The parsed name of a support judge; `offline` in it is the free support judge. Raises BadName, UnknownName."""
+    """Parse the name of a support judge; `offline` in it means the free support judge. Raises BadName, UnknownName."""
     named = parse_name(name, free=SUPPORT_JUDGE)
     for part in _all(named):
         if part.kind not in ("model", "offline", "cascade", "blend", "panel"):
@@ -36,12 +36,12 @@ def is_nli(named: Named) -> bool:
 
 
 def models_of(named: Named) -> list[str]:
-    """The models that a judge calls through the gateway, without repeats."""
+    """Return the models that a judge calls through the gateway, without repeats."""
     return list(dict.fromkeys(part.text for part in _all(named) if part.kind == "model" and not is_nli(part)))
 
 
 def nli_models(named: Named) -> Mapping[str, str]:
-    """Name of each NLI model in the judge -> its folder or hub name."""
+    """Map the name of each NLI model in the judge to its folder or hub name."""
     return {part.text: part.text.partition("/")[2] or Nli.own_model for part in _all(named) if is_nli(part)}
 
 
@@ -52,12 +52,12 @@ def _all(named: Named) -> Iterator[Named]:
 
 
 class SupportSpec(Spec):
-    """Whether cited documents support the bullets of a run's summaries, or of answers in a file."""
+    """Judges whether cited documents support the bullets of a run's summaries, or of answers in a file."""
 
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset({*Spec.NOT_SEMANTIC, "of", "answers", "documents"})
 
     kind: str = Field(default="support", description="the benchmark: its name, or module:Class for one of your own")
-    name: str = Field(default="support", min_length=1, description="for people; not part of the run's identity")
+    name: str = Field(default="support", min_length=1, description="a name for people; not part of the run's identity")
     of: str = Field(default="", description="id of the run whose summaries are judged")
     answers: str = Field(default="", description="instead of a run: JSON lines of query_id, system, and text or bullets")
     documents: str = Field(
@@ -76,7 +76,7 @@ class SupportSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _with_models(cls, fields: Any) -> Any:
-        """Adds an entry for each model that the judge names and `models` lacks."""
+        """Add an entry for each model that the judge names and `models` lacks."""
         if not isinstance(fields, Mapping) or not isinstance(judge := fields.get("judge", SUPPORT_JUDGE), str) or not judge:
             return fields
         try:
@@ -107,7 +107,7 @@ class SupportSpec(Spec):
         return f"cascade(offline,{named.parts[1].text},{share:g})"
 
     def entry(self, model: str) -> ModelSpec:
-        """The entry of a model that the judge asks."""
+        """Return the entry of a model that the judge asks."""
         return next(entry for entry in self.models if entry.model == model)
 
 
@@ -129,7 +129,8 @@ class SupportRequest:
 
 
 def support_fields(request: SupportRequest) -> dict[str, Any]:
-    """The fields of the spec. Endpoints, prices and limits of models come from the judged run. Raises BadName, UnknownName."""
+    """Return the fields of the spec. Endpoints, prices and limits of models come from the judged run. Raises BadName,
+    UnknownName."""
     fields: dict[str, Any] = {"kind": "support", "judge": request.judge, "per": request.per}
     if request.run is None:
         return {**fields, "answers": request.answers, "documents": request.documents, "name": f"support of {request.answers}"}

@@ -8,12 +8,12 @@ from summhay_ray.benchmark import Table
 
 @dataclass(frozen=True, slots=True)
 class SupportRow:
-    """A bullet with a document that it cites, or that supports it: does the document support it?"""
+    """A bullet and a document that it cites, or that supports it, with the judge's opinion on this support."""
 
     haystack_id: Annotated[str, "the documents that the answer is about: the haystack, or the folder's name"]
     query_id: Annotated[str, "the query; in a haystack, the subtopic's id"]
-    system: Annotated[str, "who answered: the system's key, with `#N` for a repeat"]
-    bullet: Annotated[int, "number of the bullet, from 1, as judgments count"]
+    system: Annotated[str, "the key of the system that answered, with `#N` for a repeat"]
+    bullet: Annotated[int, "number of the bullet, from 1, as in judgments"]
     document_id: Annotated[str, "the document"]
     cited: Annotated[bool, "whether the bullet cites the document"]
     value: Annotated[float | None, "confidence in the support of the bullet, 0 to 1; supported from 0.5 on; null: not judged"]
@@ -35,7 +35,7 @@ class BulletRow:
 
     haystack_id: Annotated[str, "the documents that the answer is about"]
     query_id: Annotated[str, "the query"]
-    system: Annotated[str, "who answered"]
+    system: Annotated[str, "the system that answered"]
     bullet: Annotated[int, "number of the bullet, from 1"]
     text: Annotated[str, "the bullet"]
     words: Annotated[int, "its number of words"]
@@ -47,7 +47,7 @@ class BulletRow:
     out_of_range: Annotated[tuple[int, ...], "cited numbers that no document has"]
     not_shown: Annotated[tuple[str, ...], "cited documents that the system was not shown"]
     ranges: Annotated[int, "number of ranges such as [3-7] among its citations; they cite each document in them"]
-    by_id: Annotated[int, "documents that it cites by id"]
+    by_id: Annotated[int, "number of documents that it cites by id"]
     unreadable: Annotated[tuple[str, ...], "cited ids that no document has"]
 
 
@@ -57,11 +57,11 @@ class SupportVote:
 
     haystack_id: Annotated[str, "the documents that the answer is about"]
     query_id: Annotated[str, "the query"]
-    system: Annotated[str, "who answered"]
+    system: Annotated[str, "the system that answered"]
     bullet: Annotated[int, "number of the bullet, from 1"]
     document_id: Annotated[str, "the cited document"]
-    panel: Annotated[str, "the panel, as its judge names it"]
-    member: Annotated[str, "its member"]
+    panel: Annotated[str, "the panel's name"]
+    member: Annotated[str, "the member of the panel"]
     value: Annotated[float, "confidence that the document supports the bullet, 0 to 1"]
     verdict: Annotated[str, "supported, partly or not"]
     evidence: Annotated[str, "the sentence that shows it"]

@@ -1,7 +1,7 @@
 """The benchmark `support`: do the cited documents support the bullets? It needs no gold.
 
-An item is an answer: a summary of a run, or a line of a file. The spec's judge compares its bullets with the documents that they
-cite. The free judge compares them with all documents, to find supporting ones that are not cited.
+An item is an answer: a summary of a run, or a line of a file. The spec's judge compares its bullets with the documents that
+they cite. The free judge compares them with all documents, to find supporting ones that are not cited.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from summhay_ray.records import SYSTEM_NAMES, CitedAnswer, CitedAnswers
 from summhay_ray.text import semantic_hash
 
 CITED_ANSWERS = "claims.json"
-"""The input in which a run keeps the texts it judges: later changes of the judged run or files do not affect it."""
+"""The input in which a run stores the texts that it judges, so that later changes of the judged run or files do not affect it."""
 PLACES = "nli"
 """The field of a run's record with the folder or hub name of each NLI model."""
-_AT_ONCE = 32
+_LOCAL_IN_FLIGHT = 32
 
 
 class SupportBench(benchmark.Benchmark[SupportSpec]):
@@ -53,7 +53,7 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
             inputs.give(CITED_ANSWERS, self._read(spec, inputs))
         self.judged, self.unread = read_cited_answers(inputs.read(CITED_ANSWERS))
         self._corpora = {
-            # The documents of a run were numbered for its systems; a file's author knows them by their names.
+            # In a run, systems cite documents by number. The author of a file knows them by name.
             name: CitedDocuments(documents, numbers_may_be_ids=bool(spec.answers))
             for name, documents in self.judged.documents.items()
         }
@@ -83,7 +83,7 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         run = inputs.store.run(spec.of).at()
         found = answers_of(run)
         if "haystacks" in run.record:
-            # An answer that reports nothing needs no support.
+            # An answer to a query about an absent subject needs no support.
             absent = {*absent_queries(stored_metadata(run.store, run.record)).iter_rows()}
             answers = [one for one in found.answers if (one.haystack_id, one.query_id) not in absent]
             found = replace(found, answers=answers)
@@ -92,7 +92,8 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         return cited_answers_json(found)
 
     def identity(self) -> Any:
-        """See `Workload`: the judged texts, the judge, the version of the free judge, and the content of weights in folders."""
+        """See `Workload`. Includes the judged texts, the judge, the version of the free judge, and the content of weights in
+        folders."""
         found = super().identity()
         # A folder of weights is identified by its content, wherever it is.
         known = {name: f"{NLI}/{model.revision}" for name, model in self.nli.items() if model.revision}
@@ -121,7 +122,7 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         return corpus.cited(answer.bullets) if answer.cited is None else [corpus.named(ids) for ids in answer.cited]
 
     async def _opinions(self, answer: CitedAnswer, ask: benchmark.Ask | None) -> tuple[Opinions, Judging]:
-        """The judge's opinion on each citation. Without `ask`, only the models in this process are asked."""
+        """Return the judge's opinion on each citation. Without `ask`, only the models in this process are asked."""
         judging = Judging(self.spec, self.nli, await asyncio.to_thread(self._case, answer, ask), ask)
         cited = enumerate(self._cited(answer))
         pairs = [(bullet, number - 1) for bullet, one in cited for number in one.numbers]
@@ -137,10 +138,10 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
         models = tuple(self.models.settings())
-        return {"": benchmark.Queue(models, computes=not models, max_in_flight=None if models else _AT_ONCE)}
+        return {"": benchmark.Queue(models, computes=not models, max_in_flight=None if models else _LOCAL_IN_FLIGHT)}
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`: the rows of one answer, and a failure for each unjudged citation."""
+        """See `Workload`. Returns the rows of one answer, and reports a failure for each citation that is not judged."""
         answer = self.judged.answers[item.data["place"]]
         if answer.error:
             ask.fail(STAGE, Malformed("unfinished_thinking", answer.error))
@@ -176,14 +177,14 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         return by_query(tables)
 
     def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: the answers of a haystack for an NLI model, divided among the actors."""
+        """See `Workload`. Returns the answers of a haystack for an NLI model, divided among the actors."""
         by_haystack: dict[str, list[int]] = {}
         for item in items if self.nli else ():
             by_haystack.setdefault(item.source, []).append(item.data["place"])
         return [{"answers": some} for places in by_haystack.values() for n in range(actors) if (some := places[n::actors])]
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: judge these answers with the models in this process only; their numbers go to the store."""
+        """See `Workload`. Judges these answers with the models in this process only, and stores their numbers."""
         before = replace(self._stored.computed)
         for place in part["answers"]:
             asyncio.run(self._opinions(self.judged.answers[place], None))
@@ -201,7 +202,7 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
 
     def explain(self, run: benchmark.RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET, which explains a bullet's verdict."""
+        """See `Workload`. `key` may also be QUERY_ID/SYSTEM, or QUERY_ID/SYSTEM/BULLET, which explains a bullet's verdict."""
         query, _, rest = key.partition("/")
         for item in self.items() if rest else ():
             called = next((name for name in (item.data["system"], item.data["label"]) if f"{rest}/".startswith(f"{name}/")), None)
@@ -219,11 +220,12 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         return super().explain(run, key, compat)
 
     def record(self, store: benchmark.Store) -> dict[str, Any]:
-        """See `Workload`. Includes the folders of the NLI models, for workers elsewhere."""
+        """See `Workload`. Includes the folders of the NLI models, for workers on other machines."""
         return {**super().record(store), PLACES: {name: model.model for name, model in self.nli.items()}}
 
     def on_open(self, run: benchmark.RunStore) -> None:
-        """See `Workload`. Adds the run to the judged run's list, so that the results show its figures next to joint."""
+        """See `Workload`. Adds this run to the judged run's list, so that the results of that run show its figures next to
+        joint."""
         super().on_open(run)
         if self.spec.of:
             join_run(run.store.run(self.spec.of), "supports", run.run_id)
@@ -241,7 +243,7 @@ def rows_of(
     free: Supports,
     recited: Sequence[frozenset[int]] | None = None,
 ) -> dict[str, list[Any]]:
-    """The rows of an answer. `recited`: the numbers of the documents that each bullet cites after the repair."""
+    """Return the rows of an answer. `recited`: the numbers of the documents that each bullet cites after the repair."""
     supports: list[SupportRow] = []
     bullets: list[BulletRow] = []
     names = {name: getattr(answer, name) for name in SYSTEM_NAMES[1:]}
@@ -250,7 +252,7 @@ def rows_of(
         where = (answer.haystack_id, answer.query_id, answer.system, place + 1)
         own = set(one.numbers)
         heading = is_heading(text, one)
-        # The documents that support the bullet by the free judge, and are not cited.
+        # Find the documents that support the bullet by the free judge, but are not cited.
         values = [] if heading or free.foreign[place] else free.values[place]
         saying = {number for number, value in enumerate(values, start=1) if round(float(value), 4) >= SUPPORTED} - own
         after = None if recited is None else recited[place]

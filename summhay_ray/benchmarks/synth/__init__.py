@@ -1,4 +1,4 @@
-"""Benchmark synth: synthesizes and verifies haystacks (paper, section 3.2 and appendix A.1) with `summhay_ray.synth`."""
+"""Benchmark synth: synthesize and verify haystacks (paper, section 3.2 and appendix A.1) with `summhay_ray.synth`."""
 
 from summhay_ray.benchmarks.synth.results import (
     FailedTopic,

@@ -1,4 +1,4 @@
-"""Explains a haystack, a document or an answer of a synthesis: the checks, answers and prompts behind it."""
+"""Explain a haystack, a document or an answer of a synthesis: show the checks, answers and prompts behind it."""
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -22,26 +22,26 @@ from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import Asker, Task, Topic, synthesize
 
 CHECK = "check"
-"""The task shown for an answer that only a check names."""
+"""The task shown for an answer that only a check refers to."""
 NAMED = 8
-"""Most haystacks named in an error."""
+"""Maximum number of haystacks that an error lists."""
 _ROUND_OF = {
     "document_copy": ["kind"],
     "subtopic_distinct": ["kind", "subject"],
     "insight_distinct": ["kind", "subject"],
     "query_leak": ["kind", "subject"],
 }
-"""Kind of check -> the columns that identify a repeated check. Only its last round counts, since dropped items have no later
-row."""
+"""Kind of check -> the columns that identify a repeated check. Only its last round counts, since dropped items have no row in
+later rounds."""
 _READ: Mapping[str, str] = {"edit_document": "document", "insights_present": "document", "chapter_check": "chapter"}
-"""Task -> the field of its input that has the text of a document or chapter."""
+"""Task -> the field of its input that holds the text of a document or chapter."""
 _SHOWN = ("key", "model", "input_tokens", "output_tokens", "usd_micros", "attempts")
 _MADE_OF = ("seed", "license", "shape", "difficulty", "models", "conflicts", "offline_writer")
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """The parts of a key: a topic's cell, or a document or an answer of it."""
+    """What a key refers to: the cell of a topic, or a document or an answer in it."""
 
     cell_id: str
     document_id: str = ""
@@ -49,9 +49,12 @@ class _Named:
 
 
 def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
-    """Explain a haystack (by its name, haystack_id or cell), a document of it (`NAME/DOCUMENT_ID`), or an answer, by its key; a
-    prefix is enough. The result has, for a haystack, its sizes and its checks by kind; for a document, the insights planned
-    and found; for an answer, its prompt and the checks that it decides. Raises StoreError as `explain` does."""
+    """Explain a haystack (by its name, haystack_id or cell), a document of it (`NAME/DOCUMENT_ID`), or an answer (by its key).
+    A prefix of the key is enough. Raises StoreError as `explain` does.
+
+    The result has, for a haystack, its sizes and its checks by kind; for a document, the insights planned and found; for an
+    answer, its prompt and the checks that it decides.
+    """
     topics, made = dict(stored_topics(run.store, run.record)), made_by(run)
     named = _find(run, key, topics, made)
     cell_id = named.cell_id
@@ -95,7 +98,7 @@ def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
 
 
 def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[str, Made]) -> _Named:
-    """The cell, document or answer that the key names. Raises StoreError if it matches none or several."""
+    """Return the cell, document or answer to which the key refers. Raises StoreError if it matches none or several."""
     haystack, slash, document_id = key.partition("/")
     hits = {_Named(cell) for cell, topic in topics.items() if topic.name == haystack}
     if not hits and len(haystack) >= SHORTEST_KEY:
@@ -120,9 +123,12 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
 
 
 def _count_checks(checks: pl.DataFrame, ids: Sequence[str]) -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """A row per kind of check (`n`, and the numbers by checker and of unexpected results), and the unexpected checks that no
-    later check replaces. `ids`: the ids in the haystack, whose checks count; if empty, all checks count. Checks of chapters
-    are left out if their document was checked."""
+    """Return a row per kind of check (`n`, the numbers by checker, and the number of unexpected results), and the unexpected
+    checks that no later check replaces.
+
+    `ids`: the ids in the haystack, whose checks count; if empty, all checks count. Checks of chapters are left out if their
+    document was checked.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for check in checks.sort("position").iter_rows(named=True):
         row = rows.setdefault(check["kind"], {"kind": check["kind"], "n": 0, "unexpected": 0, "by": {}})
@@ -141,7 +147,7 @@ def _count_checks(checks: pl.DataFrame, ids: Sequence[str]) -> tuple[list[dict[s
 
 
 def _texts(source: ReleasedFile) -> dict[str, str]:
-    """Id -> text of the insights and subtopics of a haystack, distracting ones included."""
+    """Map ids to the texts of a haystack's insights and subtopics, including distracting ones."""
     texts = {insight.insight_id: insight.text for insight in source.haystack.insights}
     texts |= {subtopic.subtopic_id: subtopic.text for subtopic in source.haystack.subtopics}
     for subtopic in synthesis_of(source).get("distractors", []):
@@ -151,7 +157,7 @@ def _texts(source: ReleasedFile) -> dict[str, str]:
 
 
 def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The checks with the texts of their subjects and objects, if `texts` has them."""
+    """Add to each check the texts of its subject and object, if `texts` has them."""
     return [
         {**check, **{f"{column}_text": texts[check[column]] for column in ("subject", "object") if check[column] in texts}}
         for check in checks.sort("position").iter_rows(named=True)
@@ -159,7 +165,8 @@ def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str
 
 
 def _described(document: Mapping[str, Any], source: ReleasedFile) -> dict[str, Any]:
-    """A document's row: its length, metadata, and ids of its insights; `distractors`: insights of distracting subtopics."""
+    """Return a document's row: its length, metadata, and ids of its insights. `distractors`: insights of distracting
+    subtopics."""
     document_id = document["document_id"]
     metadata = document.get("document_metadata") or {}
     distracting = [
@@ -186,8 +193,8 @@ def _document(
     checks: list[dict[str, Any]],
     raw: Mapping[str, RawAnswer],
 ) -> dict[str, Any]:
-    """One document: its text, the insights planned and found in it, and the answers behind it. `source`: the haystack; `raw`: the
-    topic's answers by key."""
+    """Return one document: its text, the insights planned and found in it, and the answers behind it. `source`: the haystack.
+    `raw`: the topic's answers by key."""
     if source is None:
         raise StoreError(
             f"topic {topic.name!r} of run {run.run_id} has no haystack, so it has no documents; explain the name alone to see why"
@@ -201,7 +208,7 @@ def _document(
     answers = answers_of_document(recipe, topic, raw, number)
     known = {key for _, key in answers}
     answers += [(CHECK, key) for key in dict.fromkeys(check["key"] for check in checks) if key in raw and key not in known]
-    # The insights planned or found in the document, according to its last check of each.
+    # The document's last check of each insight tells which insights were planned or found.
     last = {check["object"]: check for check in checks if check["kind"] == "document_insight"}
     plan = [
         {
@@ -225,7 +232,8 @@ def _document(
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One question to a model: its task and input, the keys of its requests, and the value of its answer (None without one)."""
+    """A question to a model: its task and input, the keys of its requests, and the value of its answer (None without an
+    answer)."""
 
     task: Task
     given: Mapping[str, Any]
@@ -234,8 +242,8 @@ class _Question:
 
 
 class _Replay:
-    """Replays the whole synthesis of a topic from its stored answers, and records questions and prompts, which are not stored: a
-    `synth.Asker`. An equal key proves that the text is the same."""
+    """Replays the synthesis of a topic from its stored answers, to recover the questions and prompts, which are not stored.
+    If a rebuilt prompt has the key of a stored answer, it is the prompt that was sent. Implements `synth.Asker`."""
 
     def __init__(self, recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer]) -> None:
         self.questions: list[_Question] = []
@@ -265,8 +273,10 @@ class _Replay:
 
 
 def answers_of_document(recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer], number: int) -> list[tuple[str, str]]:
-    """The (task, key) of the answers that wrote, edited and checked a document (by its number, from 1), in order. They are found
-    by its number or text in their inputs. Empty if this version of the program renders other prompts."""
+    """Return the (task, key) of the answers that wrote, edited and checked a document (by its number, from 1), in order.
+
+    They are found by the document's number or text in their inputs. Empty if this version of the program renders other prompts.
+    """
     texts: list[str] = []
     answers: list[tuple[str, str]] = []
     for question in _Replay(recipe, topic, raw).questions:

@@ -1,4 +1,4 @@
-"""Makes the haystack of one topic: from its recipe to the rows of a haystack, or a failure."""
+"""Make the haystack of one topic: from its recipe to the rows of a haystack, or a failure."""
 
 import asyncio
 import functools
@@ -32,10 +32,10 @@ class TopicCalls:
     charged: Counter[str] = field(default_factory=Counter)
     """Key of a call without an answer -> its cost."""
     over_budget: bool = False
-    """Whether a call was refused for lack of budget."""
+    """Whether a call was refused because the budget did not suffice."""
 
     async def ask(self, stage: Group, request: Request) -> Outcome[RawAnswer]:
-        """A stage's call, with its cost counted."""
+        """Make a stage's call and count its cost."""
         outcome = await self.to.of(stage)(request)
         if isinstance(outcome, Failed):
             self.over_budget |= outcome.error == "budget"
@@ -46,21 +46,21 @@ class TopicCalls:
 
     @property
     def usd_micros(self) -> int:
-        """The cost of all answers, each counted once, plus that of calls without an answer."""
+        """The cost of all answers, each counted once, plus the cost of calls without an answer."""
         return sum(answer.usd_micros for answer in self.to.raw.values()) + self.charged.total()
 
 
 def asker_of(recipe: Recipe, asks: Mapping[Group, AskModel]) -> ModelAsker:
-    """The asker for a topic. `asks`: the `ask` of each stage."""
-    used = recipe.spec.models.used()
+    """Return the asker for a topic. `asks`: the `ask` of each stage."""
+    used = recipe.spec.models.by_stage()
     names = {stage: model.model for stage, model in used.items()}
-    # The parameters of a stage's calls that determine its answers.
+    # Only the parameters that determine a stage's answers.
     return ModelAsker(asks, recipe.domain, names, {stage: recipe.models.sampling(model) for stage, model in used.items()})
 
 
 async def synthesize_topic(recipe: Recipe, store: Store, cell_id: str, topic: Topic, ask: Ask) -> Rows:
-    """All rows of a topic, whose haystack is in the store by then. Raises only what cannot be recorded as a row (a full disk, a
-    bug)."""
+    """Make the haystack of a topic, store it, and return all rows of the topic. Raises only what cannot be recorded as a row
+    (a full disk, a bug)."""
     calls, made_from = TopicCalls(ask), recipe.of(topic)
     found = await synthesize(made_from, asker_of(recipe, {stage: functools.partial(calls.ask, stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}
@@ -101,7 +101,7 @@ def _keep(
 
 
 def synthesis_of(source: ReleasedFile) -> dict[str, Any]:
-    """The `topic_metadata.synthesis` of a haystack; empty if it was not synthesized here."""
+    """Return the `topic_metadata.synthesis` of a haystack; empty if it was not synthesized here."""
     metadata = source.raw.get("topic_metadata")
     synthesis = metadata.get(SYNTHESIS) if isinstance(metadata, dict) else None
     return synthesis if isinstance(synthesis, dict) else {}

@@ -1,4 +1,4 @@
-"""The input of a synthesis's haystacks: topics, domain, shape and models."""
+"""The inputs of a synthesis: topics, domain, shape and models."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ _IDENTITY = {"model", "max_tokens", "temperature", "seed", "revision", "extra"}
 
 
 class Recipe:
-    """The topics of a spec, and the recipe of each."""
+    """The topics of a spec, and the recipe of each topic."""
 
     def __init__(self, spec: SynthSpec, inputs: Inputs, models: RunModels) -> None:
         self.spec, self.models, self._inputs = spec, models, inputs
         self.difficulty = Difficulty(**spec.difficulty.model_dump())
         if inputs.record is None:
-            # Reads the files of domain and topics now, since their content is part of the run's identity.
+            # Read the files of domain and topics now: their content is part of the run's identity.
             _ = self.domain, self.topics
             check_models(spec.model_entries())
             _check_stages(self)
@@ -47,7 +47,7 @@ class Recipe:
 
     @functools.cached_property
     def domain(self) -> Domain:
-        """The domain that the spec names; for a stored run, its stored version."""
+        """The domain that the spec names. For a stored run, it is the stored version."""
         name = self.spec.domain
         if self._inputs.record is not None:
             return domain_from(self._inputs.record["domain"], "stored domain")
@@ -55,7 +55,7 @@ class Recipe:
 
     @functools.cached_property
     def topics(self) -> Sequence[Topic]:
-        """The topics in the spec's order. A run's workers do not read it."""
+        """The topics in the spec's order. A run's workers do not need it."""
         if self._inputs.record is None or self._inputs.store is None:
             return topics_of(self.spec, self._inputs)
         return [topic for _, topic in stored_topics(self._inputs.store, self._inputs.record)]
@@ -67,10 +67,10 @@ class Recipe:
 
     @functools.cached_property
     def semantic_part(self) -> dict[str, Any]:
-        """Everything except its topic that a haystack depends on."""
+        """Everything except the topic on which a haystack depends."""
         spec = self.spec
         models: dict[str, Any] = {}
-        for stage, model in spec.models.used().items():
+        for stage, model in spec.models.by_stage().items():
             kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
             models[stage] = {**kept, **self.models.revision(model.model)}
         return {
@@ -84,11 +84,12 @@ class Recipe:
         }
 
     def cell_id(self, topic: Topic) -> str:
-        """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not matter."""
+        """Return a hash (32 hex digits) of everything on which the topic's haystack depends. The spec's other topics do not
+        matter."""
         return semantic_hash({**self.semantic_part, "topic": asdict(alone(topic))})[:32]
 
     def of(self, topic: Topic) -> TopicRecipe:
-        """The recipe of one topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
+        """Return the recipe of one topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
         spec = self.spec
         # Endpoints are left out: the same answers give the same haystack.
         metadata = {"license": spec.license, "models": self.semantic_part["models"]}
@@ -97,13 +98,14 @@ class Recipe:
 
 
 def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
-    """A domain as JSON, with the given `prompts` (texts or hashes)."""
+    """Return a domain as JSON, with the given `prompts` (texts or hashes)."""
     values = {field.name: getattr(domain, field.name) for field in fields(domain)}
     return {**values, "participants": list(domain.participants), "prompts": dict(prompts)}
 
 
 def _check_stages(recipe: Recipe) -> None:
-    """Raise SpecError if a stage's model cannot do its part: it cuts documents off, reads another language, or lacks room."""
+    """Raise SpecError if a stage's model cannot do its task: it cuts documents off, reads another language, or its window is
+    too small."""
     spec, models, language = recipe.spec, recipe.spec.models, recipe.domain.language
     longest, words = models.write.max_tokens, recipe.shape.words
     if longest < 2 * words:
@@ -114,17 +116,17 @@ def _check_stages(recipe: Recipe) -> None:
         if spec.absent:
             which = f"the subjects that no document says anything about are English, not {language}"
             raise SpecError(f"synth: absent: {which}; leave it out")
-        for stage, model in models.used().items():
+        for stage, model in models.by_stage().items():
             if model.local:
                 does = "reads" if stage == "check" else "writes"
                 raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
         if models.check is None:
             raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
 
-    # The context is part of the prompts of the outline and, unless documents have chapters, of the documents.
+    # The context is in the prompts of the outline and, unless documents have chapters, in those of the documents.
     stages: tuple[Group, ...] = ("outline",) if recipe.domain.method == "chapters" else ("outline", "write")
     for stage in stages:
-        model = models.used()[stage]
+        model = models.by_stage()[stage]
         if (window := model.window()) is None:
             continue
         if (room := window - model.max_tokens - _ROOM) < 0:

@@ -29,7 +29,7 @@ from summhay_ray.synth import audit_sample, audit_tables, by_haystack, haystack_
 
 @dataclass(frozen=True, slots=True)
 class MadeHaystack:
-    """A finished haystack: verified and in the store. `entry` names it in another run's spec."""
+    """A finished haystack, verified and in the store. `entry` is its name in the spec of another run."""
 
     name: str
     haystack_id: str
@@ -38,21 +38,21 @@ class MadeHaystack:
     domain: str
     documents: int
     subtopics: int
-    """Subtopics with a query."""
+    """Number of subtopics with a query."""
     distractors: int
-    """Subtopics without a query; the documents contain their insights, too."""
+    """Number of subtopics without a query; the documents contain their insights, too."""
     insights: int
-    """Insights of the subtopics with a query."""
+    """Number of insights of the subtopics with a query."""
     tokens: int
-    """cl100k tokens of the documents."""
+    """Number of cl100k tokens of the documents."""
     words: int
     checks: int
     checks_by_model: int
     """Number of checks that a model decided, because the offline check was unsure."""
     corrections: int
-    """Chapters written again, and rounds of editing."""
+    """Number of chapters written again and of rounds of editing."""
     usd: float
-    """Cost of its answers, regardless of which run paid for them."""
+    """Cost of its answers, whichever run paid for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
 
 
 def _with_audit(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A synthesized haystack's JSON, with the figures of a person's labels if there are any."""
+    """Return a synthesized haystack's JSON, with the figures of a person's labels if there are any."""
     raw, synthesis = source.raw, synthesis_of(source)
     if audit is None or not synthesis:
         return raw
@@ -99,7 +99,7 @@ def _with_audit(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[s
 
 
 def check_folder(run: RunStore, recipe: Recipe, out: Path) -> None:
-    """Raises UserError for a folder that is not writable; checks this before the run."""
+    """Check before the run that a folder is writable. Raises UserError."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; give a folder")
     made = made_by(run) if out.exists() else {}
@@ -111,7 +111,7 @@ def check_folder(run: RunStore, recipe: Recipe, out: Path) -> None:
 
 
 def unaudited(path: Path) -> Any:
-    """A file's JSON without the figures from a person's labels; None if it is not a JSON object."""
+    """Return a file's JSON without the figures from a person's labels. None if it is not a JSON object."""
     try:
         content = json.loads(read_json(path))
     except (UserError, ValueError, RecursionError):
@@ -150,7 +150,7 @@ def read_haystacks(run: RunStore) -> Haystacks:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The sample that a person is asked to label. As in the paper, it takes a few haystacks, and a few documents of each."""
+    """The sample that a person is asked to label: as in the paper, a few haystacks, and a few documents of each."""
 
     insights: int = 100
     documents: int = 10
@@ -185,25 +185,25 @@ def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
 
 
 def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
-    """The figures of a labelled sheet, `insight_subtopic` and `document_insight`, each by domain and for all. They are stored
-    with the run, and `export` adds them to its haystacks. Raises UserError for a label that cannot be read."""
+    """Return the figures of a labelled sheet, `insight_subtopic` and `document_insight`, each by domain and for all. They are
+    stored with the run, and `export` adds them to its haystacks. Raises UserError for a label that cannot be read."""
     try:
         text = read_file(path).decode("utf-8-sig", "replace")
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror}); give the sheet that `summhay audit --out` wrote, labelled"
         ) from error
-    # Reads only the haystacks that the sheet names.
+    # Read only the haystacks that the sheet names.
     named = [source for source in _sources(run) if source["name"] in text]
     labels = read_audit(path, [{**read_source(run.store, source).raw, "topic_id": source["name"]} for source in named])
-    # Another process may add figures at the same time: this retries until it succeeds.
+    # Retry until it succeeds: another process may add figures at the same time.
     audits, appended = Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, _MEND), False
     while not appended:
         number, body = audits.newest() or (0, _Audits(haystacks={}))
         kept = dict(body["haystacks"])
         for name, given in by_haystack(labels).items():
             tables = haystack_tables(given)
-            # A sheet with labels for only one table leaves the other unchanged.
+            # A sheet with labels for only one table leaves the figures of the other table unchanged.
             labelled = {"insight_subtopic": bool(given.insights), "document_insight": bool(given.documents)}
             kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if labelled[table]}}
         unchanged = kept == body["haystacks"] and number > 0
@@ -221,12 +221,12 @@ class _Audits(TypedDict):
 
 
 def person_audits(run: RunStore) -> dict[str, Any]:
-    """Name of a haystack -> the figures of its latest labels. Raises StoreError if they are damaged."""
+    """Map the name of each haystack to the figures of its latest labels. Raises StoreError if they are damaged."""
     newest = Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, _MEND).newest()
     return dict(newest[1]["haystacks"]) if newest else {}
 
 
 def _sources(run: RunStore) -> list[dict[str, str]]:
-    """The sources of a run's haystacks, from its record; for a synthesis, those made so far."""
+    """Return the sources of a run's haystacks, from its record. For a synthesis, these are the haystacks made so far."""
     record = run.record
     return [haystack.source() for haystack in made_by(run).values()] if TOPICS in record else list(record["haystacks"])

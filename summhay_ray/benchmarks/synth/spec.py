@@ -1,6 +1,6 @@
 """The spec of a synthesis: the YAML that describes the haystacks to make and the models that make them.
 
-Unknown fields are refused with the nearest known name, and every error is one line.
+Unknown fields are refused with a suggestion of the nearest known name. Every error is one line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from summhay_ray.synth import Difficulty, Group
 GROUPS: tuple[Group, ...] = ("outline", "write", "check")
 """The stages of a synthesis, in the order in which a topic first reaches them."""
 MOST_NAME = 60
-"""Longest name of a haystack, in characters."""
+"""Maximum length of a haystack's name, in characters."""
 MOST_MADE_UP = 100_000
 """Maximum number of made-up topics of a spec, over all its entries."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -52,8 +52,8 @@ class ModelsSpec(Strict):
         default=None, description="verification if the offline checks are unsure; null: only offline checks"
     )
 
-    def used(self) -> dict[Group, StageModel]:
-        """Stage -> its model, for the stages that have one."""
+    def by_stage(self) -> dict[Group, StageModel]:
+        """Map each stage that has a model to this model."""
         return {stage: model for stage in GROUPS if (model := getattr(self, stage)) is not None}
 
 
@@ -72,7 +72,7 @@ class DifficultySpec(Strict):
 
 
 class TopicSpec(Strict):
-    """One topic, or a number of made-up ones."""
+    """One topic, or a number of made-up topics."""
 
     topic: str = Field(default="", description="subject of the documents")
     name: str = Field(default="", description="name of the haystack: letters, digits, - and _; if empty, made from the topic")
@@ -106,8 +106,8 @@ class SynthSpec(Spec):
     LATER: ClassVar[frozenset[str]] = Spec.LATER | {"absent"}
 
     kind: str = Field(default="synth", description="the benchmark: its name, or module:Class for one of your own")
-    name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
-    domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
+    name: str = Field(default="synth", min_length=1, description="a name for people; not part of the run's identity")
+    domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml relative to the spec's folder")
     topics: Annotated[list[TopicSpec], _Topics] = Field(
         min_length=1, description="topics, one haystack each; {made_up: 100}: a hundred, made up from the seed"
     )
@@ -123,7 +123,7 @@ class SynthSpec(Spec):
 
     @model_validator(mode="after")
     def _stages_asked(self) -> SynthSpec:
-        used = self.models.used()
+        used = self.models.by_stage()
         for stage, model in used.items():
             if model.local and model.model != WRITER:
                 raise ValueError(f"models.{stage}: {model.model!r} makes no haystacks; without a key, {WRITER} does")

@@ -1,4 +1,4 @@
-"""The topics of a synthesis (read from a spec, made up from a seed, or stored with a run) and the haystacks made of them."""
+"""The topics of a synthesis (read from a spec, made up from a seed, or stored with a run) and the haystacks made from them."""
 
 import hashlib
 import itertools
@@ -43,10 +43,10 @@ _END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", 
 
 
 def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
-    """The topics in the spec's order, each with a unique name. Raises SpecError.
+    """Return the topics in the spec's order, each with a unique name. Raises SpecError.
 
-    A name is the given one, or derived from the topic's words. If derived names are equal to others, they get a suffix of 8 hex
-    digits, hashed from their content. The haystack is the same with and without it (see `alone`).
+    A topic's name is the given one, or derived from the topic's words. Derived names that clash get a suffix of 8 hex digits,
+    hashed from the topic's content. The suffix does not change the haystack (see `alone`).
     """
     if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
         problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"
@@ -81,13 +81,13 @@ def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
 
 
 def alone(topic: Topic) -> Topic:
-    """The topic without the suffix of its name. Its haystack is made from this, `topic_id` included."""
+    """Return the topic without the suffix of its name. Its haystack is made from this, including `topic_id`."""
     slug = _slug(topic.topic)
     return replace(topic, name=slug) if topic.name != slug and topic.name == _with_suffix(slug, topic) else topic
 
 
 def made_up(seed: int, n: int | None = None) -> Iterator[str]:
-    """Topics made up from the seed, all different; a longer list begins with a shorter one. `n`: at most 500,000; None:
+    """Yield topics made up from the seed, all different. A longer list begins with a shorter one. `n`: at most 500,000; None:
     endless."""
     chance, seen = random.Random(f"made-up topics {seed}"), set[str]()
     while n is None or len(seen) < n:
@@ -99,7 +99,7 @@ def made_up(seed: int, n: int | None = None) -> Iterator[str]:
 
 
 def _first_repeated(values: Iterable[Hashable]) -> int | None:
-    """The index of the first value that repeats an earlier one; None if all differ."""
+    """Return the index of the first value that repeats an earlier one, or None if all differ."""
     seen = set[Hashable]()
     for place, value in enumerate(values):
         if value in seen:
@@ -124,13 +124,13 @@ def _with_suffix(slug: str, topic: Topic) -> str:
 
 
 def topic_from(written: Mapping[str, Any]) -> Topic:
-    """Inverse of `asdict` for a topic. Raises TypeError for other content."""
+    """Read a topic that `asdict` wrote. Raises TypeError for other content."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
     return Topic(**known)
 
 
 def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[tuple[str, Topic], ...]:
-    """The (cell id, topic) pairs of a stored run, in its order. Raises StoreError."""
+    """Return the (cell id, topic) pairs of a stored run, in its order. Raises StoreError."""
     content = store.get_object(TOPICS, record[TOPICS])
     try:
         return tuple((row.pop("cell_id"), topic_from(row)) for row in json.loads(content))
@@ -152,7 +152,7 @@ class Made:
         return f"{STORE}{self.digest}/{self.name}.json"
 
     def source(self) -> dict[str, str]:
-        """Its entry among the sources in a run's record."""
+        """Return the haystack's entry among the sources in a run's record."""
         return {"haystack_id": self.haystack_id, "name": self.name, "object": self.digest}
 
 
@@ -160,6 +160,6 @@ MADE = Table("made", Made, ("cell_id",))
 
 
 def made_by(run: RunStore) -> dict[str, Made]:
-    """Cell -> its haystack, for the finished topics of a synthesis, in the spec's order."""
+    """Map each cell of a finished topic to its haystack, in the spec's order."""
     made = {row.cell_id: row for row in MADE.records(run.table(MADE.name))}
     return {cell: made[cell] for cell, _ in stored_topics(run.store, run.record) if cell in made}

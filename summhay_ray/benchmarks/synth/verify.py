@@ -1,4 +1,4 @@
-"""Checks haystack files against their own annotations, without a model."""
+"""Check haystack files against their own annotations, without a model."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from summhay_ray.sheets import sheet
 from summhay_ray.synth import verify_haystack
 
 COLUMNS = ("file", "kind", "subject", "object", "expected", "found", "sure", "score", "evidence", "text")
-"""Columns of the CSV: the file's path, then those of `VerifiedFile.rows`."""
+"""Columns of the CSV: the file's path, then the columns of `VerifiedFile.rows`."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class VerifiedFile:
     file: str
     haystack_id: str
     rows: tuple[Mapping[str, Any], ...] = field(repr=False)
-    """One per check, in order: kind, subject, object, expected, found, sure, score, evidence and text (see `ExistingCheck`)."""
+    """One row per check, in order: kind, subject, object, expected, found, sure, score, evidence and text (see
+    `ExistingCheck`)."""
 
     @property
     def mismatches(self) -> tuple[Mapping[str, Any], ...]:
@@ -31,7 +32,7 @@ class VerifiedFile:
         return tuple(sorted((row for row in self.rows if row["found"] != row["expected"]), key=lambda row: not row["sure"]))
 
     def kinds(self) -> list[dict[str, Any]]:
-        """A row per kind of check: the number of checks, of confirmations, and of mismatches (all, sure, unsure)."""
+        """Return a row per kind of check: the number of checks, of confirmations, and of mismatches (all, sure, unsure)."""
         total = Counter(row["kind"] for row in self.rows)
         otherwise = Counter(row["kind"] for row in self.mismatches)
         surely = Counter(row["kind"] for row in self.mismatches if row["sure"])
@@ -48,7 +49,7 @@ class VerifiedFile:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The file's entry in the JSON of `summhay verify`."""
+        """Return the file's entry in the JSON of `summhay verify`."""
         return {
             "file": self.file,
             "haystack_id": self.haystack_id,
@@ -58,13 +59,13 @@ class VerifiedFile:
 
 
 Mapped = Callable[[Callable[[Any], Any], Iterable[Any], type[UserError]], Iterable[Any]]
-"""Applies a function to values, in order: one by one or concurrently. Values and results are JSON. An
-error of the given class, or a UserError, is raised as such."""
+"""Applies a function to values, in order: one by one or concurrently. Values and results are JSON. A UserError, or an error
+of the given class, is raised unchanged."""
 
 
 def verify_files(paths: Sequence[str], mapped: Mapped | None = None) -> list[VerifiedFile]:
-    """Check released files offline. `mapped`: how to apply the function to the paths; None: one by one. Raises InvalidHaystack
-    for the first other file."""
+    """Check released files offline. `mapped`: how to apply a function to the paths; None: one by one. Raises InvalidHaystack
+    for the first file that is not a haystack."""
     checked = mapped(verify_file, paths, InvalidHaystack) if mapped else map(verify_file, paths)
     return [VerifiedFile(path, one["haystack_id"], tuple(one["rows"])) for path, one in zip(paths, checked, strict=True)]
 
@@ -80,7 +81,8 @@ def verify_file(path: str) -> dict[str, Any]:
 
 
 def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
-    """Write all checks as CSV in UTF-8, a row each; texts that look like formulas are quoted. Raises UserError if it exists."""
+    """Write all checks as CSV in UTF-8, one per row. Texts that look like formulas are quoted. Raises UserError if the file
+    exists."""
     rows = [[verified.file, *(str(row[name]) for name in COLUMNS[1:])] for verified in files for row in verified.rows]
     try:
         with out.open("xb") as file:

@@ -1,4 +1,4 @@
-"""The workload of a synthesis: each item is a topic, and becomes a haystack (paper, section 3.2 and appendix A.1)."""
+"""The workload of a synthesis: each item is a topic, which becomes a haystack (paper, section 3.2 and appendix A.1)."""
 
 import functools
 import json
@@ -27,17 +27,17 @@ SYSTEM = "synth"
 """The system name under which a synthesis's items are counted."""
 QUEUE = "topics"
 TOPICS_AT_ONCE = (2, 16)
-"""Topics in progress in a worker: if all models are local, and the maximum otherwise."""
+"""Number of topics in progress in a worker: if all models are local, and the maximum otherwise."""
 CALLS_PER_TOPIC = 8
-"""Calls that a topic has in flight on average; only its documents are written concurrently."""
+"""Mean number of calls that a topic has in flight. Only its documents are written concurrently."""
 WORDS_AT_ONCE = 8_000_000
-"""Maximum words of all unfinished documents in a worker, which take about 50 bytes a word with their checks."""
+"""Maximum words of all unfinished documents in a worker. With their checks, they take about 50 bytes per word."""
 TOPICS_A_SOURCE = 1
 """Number of topics prepared together."""
 
 
 class Synth(benchmark.Benchmark[SynthSpec]):
-    """Each topic becomes a haystack: an outline, documents, and their verification."""
+    """Makes each topic into a haystack: an outline, documents, and their verification."""
 
     kind = "synth"
     stages = tuple(benchmark.Stage(group) for group in GROUPS)
@@ -90,9 +90,10 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         return [benchmark.Section(name.capitalize(), table=frame.with_columns(unit)) for name, frame in frames.items()]
 
     def entries(self, store: benchmark.Store, path: str) -> list[str]:
-        """The haystacks in the store, as entries for another spec, in this spec's order. Raises SpecError if one is missing.
+        """Return the haystacks in the store, as entries for another spec, in this spec's order. Raises SpecError if one is
+        missing.
 
-        `path`: this spec's, for messages.
+        `path`: the path of this spec, for messages.
         """
         made: dict[str, Made] = {}
         tried: dict[str, bool] = {}
@@ -118,9 +119,9 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         )
 
     def bounds(self, item: benchmark.Item) -> Mapping[str, tuple[benchmark.ModelSpec, Mapping[str, Mapping[str, int]]]]:
-        """The calls for a topic depend on the answers: at least a haystack without any retry, at most every retry that its domain
-        allows, each after answers that cannot be parsed."""
-        recipe, used = self.recipe, self.spec.models.used()
+        """Return the least and the most calls for a topic, since their number depends on the answers. The least is a haystack
+        without retries. The most is every retry that the domain allows, each after answers that cannot be parsed."""
+        recipe, used = self.recipe, self.spec.models.by_stage()
         topic, difficulty = self._topics[item.id], recipe.difficulty
         bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
         return {name: (model, asdict(bounded[name])) for name, model in used.items()}
@@ -141,7 +142,7 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         return {"haystacks": made, "failed": failed, "files": []}
 
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
-        """See `Workload`. Warns about unread context, and says whether the prose comes from templates or a model."""
+        """See `Workload`. Warns about unread context, and says whether templates or a model wrote the prose."""
         notes = (f"the prose is {BY_GRAMMAR}",) if self.spec.models.write.model == WRITER else ()
         return replace(super().results(tables), warnings=tuple(self.warnings()), notes=notes)
 

@@ -1,8 +1,8 @@
-"""The Ray executor: a run on actors, on this machine or a cluster. Imports Ray.
+"""The Ray executor: runs a workload on Ray actors, on this machine or a cluster.
 
-Its workers grow and shrink with its work and its cluster. A worker that waits for room makes a cluster's autoscaler start a node,
-and a node without workers is released. So a worker is added while items wait and the providers accept more calls, and a worker
-that has been idle for a while is ended.
+The number of workers changes with the work and the cluster. A worker is added while items wait and the providers accept more
+calls. A worker that has been idle for a while is ended. A cluster's autoscaler starts a node for a worker that waits for room,
+and releases a node without workers.
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.engine.contract import kind_of_record
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor, RemoteLedger
 from summhay_ray.engine.ray.metrics import RunMetrics
@@ -40,11 +39,11 @@ VECTORS_TOLD_EVERY_S = 2.0
 SCALE_EVERY_S = 5.0
 IDLE_S = 30.0
 USED = 0.8
-"""If this share of the maximum number of concurrent calls is in flight, more workers would not help."""
+"""If more than this share of the allowed concurrent calls is in flight, more workers would not help."""
 
 
 class Workers:
-    """The workers of a run. `start` starts one, given its kind and its number among those of its kind."""
+    """The workers of a run. `start` starts a worker of the given kind and number; each kind has its own numbers."""
 
     def __init__(self, bounds: Mapping[Kind, Bounds], start: Callable[[Kind, int], Any]) -> None:
         self._bounds, self._start = bounds, start
@@ -52,11 +51,11 @@ class Workers:
         self.seats = {kind: set(actors) for kind, actors in self._actors.items()}
         """Kind -> the numbers of the workers that can receive items."""
         self._busy: dict[tuple[Kind, int], float] = {}
-        """Kind and number of a worker -> when it last had something to do."""
+        """(Kind, number) of a worker -> the last time when it was busy."""
         self._preparing: Counter[tuple[Kind, int]] = Counter()
         self._pending = Pending()
         self._lost: set[tuple[Kind, int]] = set()
-        """Workers that the ledger has not heard from. They get no items until they are back."""
+        """Workers from which the ledger gets no heartbeats. They get no items until they are back."""
 
     def __getitem__(self, place: tuple[Kind, int]) -> Any:
         kind, seat = place
@@ -67,7 +66,7 @@ class Workers:
         return [self[kind, seat] for kind, seats in self.seats.items() for seat in seats]
 
     def prepare(self, text: str) -> tuple[Awaitable[str], int]:
-        """Send a batch to the worker with the fewest batches to prepare; returns the result and the worker's number."""
+        """Send a batch to the worker with the fewest batches to prepare. Returns the awaitable result and the worker's number."""
         first = self._least_preparing()
 
         async def prepared(place: tuple[Kind, int]) -> str:
@@ -88,7 +87,7 @@ class Workers:
         return min(places, key=self._preparing.__getitem__)
 
     async def run(self, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
-        """Grow and shrink until cancelled. Raises PlacementError. `snapshot`: the ledger's."""
+        """Add and end workers until cancelled. `snapshot`: returns the ledger's snapshot. Raises PlacementError."""
         begun = [actor.ready.remote() for actor in self.all()]
         try:
             async with asyncio.TaskGroup() as beginning:
@@ -108,15 +107,15 @@ class Workers:
             raise errors.exceptions[0] from None
 
     def _replace_lost(self, dispatcher: Dispatcher, lost: set[str]) -> None:
-        """Give the work of lost workers (`lost`: their places) to others, if there are any, and send items again to workers that
-        are back."""
+        """Give the work of lost workers to other workers, if there are any. Workers that are back get items again. `lost`: the
+        lost workers, as `KIND NUMBER`."""
         for kind, seats in self.seats.items():
             for seat in sorted(self._actors[kind]):
                 is_lost = f"{kind} {seat}" in lost
                 if is_lost and seat in seats and len(seats) > 1:
                     seats.remove(seat)
                     self._lost.add((kind, seat))
-                    # When its process continues, it ends, and Ray restarts it in the same place.
+                    # If its process continues, it ends itself, and Ray restarts it with the same number.
                     self[kind, seat].ready.remote()
                     self._pending.give_up(kind, seat)
                     dispatcher.give_away(kind, seat)
@@ -139,15 +138,15 @@ class Workers:
         if len(self.seats[kind]) > self._bounds[kind].fewest and now - self._busy[kind, idlest] > IDLE_S:
             self.seats[kind].remove(idlest)
             actor = self._actors[kind].pop(idlest)
-            # This fails if a node has disappeared in the meantime.
+            # This fails if the node has disappeared in the meantime.
             with contextlib.suppress(ray.exceptions.RayError):
                 await actor.drain.remote()
             ray.kill(actor)
 
 
 async def may_grow(kind: Kind, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> bool:
-    """Whether more workers of this kind would help: items wait, and either ask no provider or ask one that accepts more
-    concurrent calls."""
+    """Return whether more workers of this kind would help. They do if items wait that ask no provider, or that ask providers
+    which accept more concurrent calls."""
     full = [queue for queue in dispatcher.of(kind) if queue.is_full]
     if not all(queue.settings.calls for queue in full):
         return True
@@ -159,13 +158,13 @@ async def may_grow(kind: Kind, dispatcher: Dispatcher, snapshot: Callable[[], Aw
 
 
 class RayExecution:
-    """One start of a run on the Ray cluster that this process is connected to; see `InlineExecution`."""
+    """One start of a run, on the Ray cluster to which this process is connected; see `InlineExecution`."""
 
     def __init__(self, work: Work, own_ray: bool, dashboard: str = "") -> None:
         self._work = work
         self._placement = place(work, own_ray, dashboard)
         if self._placement.pools:
-            # This takes a second or more, while the actors start.
+            # Import it now, while the actors start, since this takes at least a second.
             threading.Thread(target=importlib.import_module, args=("ray.data",), daemon=True).start()
         self._computing: dict[str, Any] = {}
         wanted, pool = work.workload.spec.resources.get(EMBED), self._placement.pools.get(EMBED)
@@ -186,19 +185,19 @@ class RayExecution:
             store_uri=files.uri,
             run_id=run.run_id,
             session=heartbeat.session.number,
-            # The current spec: limits, endpoints and prices may differ from those of the first start.
-            record={**run.record, **workload.record(run.store), "kind": kind_of_record(workload)},
+            # Use the current spec: its limits, endpoints and prices may differ from those of the first start.
+            record={**run.record, "spec": workload.spec.model_dump(mode="json")},
             workers=sum(some.most for some in self._placement.workers.values())
             + sum(pool.first for pool in self._placement.pools.values()),
             log_level=asked_level() or logging.INFO,
         )
         limits = {model: settings.limits for model, settings in workload.models.settings().items() if not settings.local}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
+        # Workers find the actor by its name. A handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
         order, session = self._order, heartbeat.session.number
         self._ledger = actor.remote((files.uri, run.run_id), session, budgets, limits, order.ledger, order.log_level)
-        # The workers' processes start in parallel with the ledger's, and wait for `ready`.
+        # The workers' processes start at the same time as the ledger's, and then wait for `ready`.
         placement = self._placement
         self._pools = Pools(workload, self._order, placement.pools)
         self._workers = Workers(
@@ -221,7 +220,8 @@ class RayExecution:
         ray.get(self._ledger.finish.remote())
         counts = item_counts(self._work.run.at(checked=False), self._work.n_items)
         if counts["done"] + counts["failed"] < counts["total"]:
-            status = "budget" if over_budget else "limited"
+            waits = self._work.run.batches.all(only_open=True)
+            status = "waiting" if waits else "budget" if over_budget else "limited"
         else:
             status = "partial" if counts["failed"] else "done"
         self._metrics.end(status, counts["done"], counts["failed"])
@@ -273,7 +273,7 @@ class RayExecution:
         return BatchQueue(self._work, log.writer, log, LedgerPort(ledger.exchange, ledger.listen), self._ledger.act.remote)
 
     async def _show_pool(self) -> None:
-        """Show in the progress how far the pool for `Workload.compute` is, until cancelled."""
+        """Add the progress of the pool for `Workload.compute` to the snapshots, until cancelled."""
         files, pools = self._work.run.store.files, self._pools
         before = await asyncio.to_thread(n_vector_files, files) if EMBED in self._placement.pools else 0
         while True:
@@ -289,7 +289,8 @@ class RayExecution:
             await self._ledger.act.remote(Ledger.stop)
             self._work.stopping((await self._ledger.act.remote(Ledger.snapshot))["in_flight"])
         await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
-        # There are no handles to the actors of pools: a user's own model that asks a provider must end its calls itself.
+        # There are no handles to the actors of pools. So wait until a user's own model in a pool has finished its calls to a
+        # provider.
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(DRAIN_S):
                 while self._placement.pools and (await self._ledger.act.remote(Ledger.snapshot))["in_flight"]:
@@ -299,7 +300,7 @@ class RayExecution:
 
 
 async def _all_of(references: Sequence[Any], timeout_s: float) -> None:
-    """Wait for all references, with a timeout. Their errors are ignored, since dead actors cannot answer."""
+    """Wait for all references, with a timeout. Ignores their errors, since dead actors cannot answer."""
     waiting = [asyncio.ensure_future(reference) for reference in references]
     if not waiting:
         return

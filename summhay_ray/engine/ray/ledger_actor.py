@@ -1,4 +1,4 @@
-"""The ledger as a Ray actor, the task that merges a run's parts for it, and the workers' client of it."""
+"""The ledger as a Ray actor, its task that merges a run's parts, and the client through which workers call it."""
 
 import asyncio
 import contextlib
@@ -25,9 +25,10 @@ Ts = TypeVarTuple("Ts")
 
 
 def merge_parts(store_uri: str, run_id: str, session: int, *, final: bool) -> None:
-    """Merge the parts of a run that are due, or all of them into its final tables. Raises Superseded, StoreError, OSError.
+    """Merge the parts of a run that are due or, if `final`, merge all parts into the final tables. Raises Superseded, StoreError,
+    OSError.
 
-    It runs as a task, so that the ledger has nothing to do but to grant calls.
+    It runs as a separate task, so that the ledger only grants calls.
     """
     committer = Store(store_uri).run(run_id).committer(session)
     if final:
@@ -38,10 +39,9 @@ def merge_parts(store_uri: str, run_id: str, session: int, *, final: bool) -> No
 
 @ray.remote(num_cpus=0, max_concurrency=10_000)
 class LedgerActor:
-    """One run's ledger and committer. It is async, since listening workers wait in it.
+    """The ledger and the committer of one run. The actor is async because workers wait in `listen`.
 
-    `place`: the store's URI and the run's id. `session`: the number of this start's session. `name`: the writer's name in the
-    log.
+    `place`: the store's URI and the run's id. `session`: the number of this start's session. `name`: the actor's name on stderr.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class LedgerActor:
         self._merging: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Take the run over and read the log. Raises Superseded, StoreError."""
-        # Not in the constructor, whose errors Ray does not report in full.
+        """Take over the run and read the log. Raises Superseded, StoreError."""
+        # This is not in the constructor, since Ray does not report the constructor's errors in full.
         store = Store(self._store_uri)
         self._committer = store.run(self._run_id).committer(self._session)
         self._service = ledger_of(store.run(self._run_id), self._session, self._budgets, self._limits)
@@ -87,20 +87,20 @@ class LedgerActor:
         return self._service.act(verb, *arguments)
 
     async def commit(self, parts: Parts) -> None:
-        """Commit the parts; returns when this is done. Raises Superseded if another driver has taken over the run."""
+        """Commit the parts. Raises Superseded if another driver has taken over the run."""
         await self._commits(parts)
 
     async def end(self) -> None:
-        """Record the end of this start: nothing is granted after it. Raises Superseded, StoreError, OSError."""
+        """Record the end of this start. The ledger grants no calls afterwards. Raises Superseded, StoreError, OSError."""
         await self._service.end()
         self._exporting.cancel()
         log.info("ends")
 
     async def finish(self) -> None:
-        """Record the end of the run and merge its parts into tables. Call it after the last rows were committed."""
+        """Record the end of the run and merge its parts into tables. Call this after the last rows were committed."""
         await self.end()
         if self._merging is None:
-            # The run is small: a process for its few parts would take longer.
+            # The run has few parts: starting a process for them would take longer.
             await asyncio.to_thread(self._committer.finish)
         else:
             await self._merging
@@ -112,7 +112,7 @@ class LedgerActor:
             self._merging = asyncio.create_task(self._merge_some())
 
     async def _merge_some(self) -> None:
-        # Merging only saves reads; if it fails now, it happens later.
+        # Merging only makes later reads faster. If it fails now, the parts are merged later.
         with contextlib.suppress(ray.exceptions.RayError, StoreError, OSError):
             await self._merge(final=False)
 
@@ -124,24 +124,24 @@ class LedgerActor:
 
 @dataclass(eq=False)
 class RemoteLedger:
-    """A worker's client of the ledger actor."""
+    """The client through which a worker calls the ledger actor."""
 
     actor: Any
     worker: str
 
     async def exchange(self, message: WorkerMessage) -> News:
-        """Send a message; returns the ledger's `News`."""
+        """Send a message, and return the ledger's reply."""
         return News.unpacked(await self.actor.exchange.remote(self.worker, message.packed()))
 
     async def listen(self) -> News:
-        """Wait for the ledger's next news."""
+        """Wait for the ledger's next news, and return it."""
         return News.unpacked(await self.actor.listen.remote(self.worker))
 
     async def commit(self, parts: Parts) -> None:
-        """Commit parts. If that fails, raises RayError, for example with Superseded as its cause."""
+        """Commit parts. If that fails, raises RayError, whose cause may be Superseded."""
         await self.actor.commit.remote(parts)
 
     def act(self, verb: Callable[[Ledger, str, *Ts, float], R], *arguments: *Ts) -> Awaitable[R]:
-        """Call a method of the ledger for this worker, such as `Ledger.beat`. Waits for the ledger only if it is awaited."""
+        """Call a method of the ledger for this worker, such as `Ledger.beat`. Await the result only if you need it."""
         answer: Awaitable[R] = self.actor.act.remote(verb, self.worker, *arguments)
         return answer

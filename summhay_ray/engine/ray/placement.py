@@ -1,4 +1,4 @@
-"""Places a run's workers on a cluster, and reports missing resources. Imports Ray."""
+"""Decides how many workers and pools a run gets on a cluster, and reports missing resources."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ EMBED: Kind = "embed"
 """The key of a spec's `resources` for the actors that run `Workload.compute`."""
 CPUS_A_WORKER = 0.25
 CALLS_A_WORKER = 64
-"""Minimum number of concurrent calls per worker, unless the spec sets the number of workers. One worker can make some 2,000."""
+"""Minimum number of concurrent calls per worker, unless the spec sets the number of workers. One worker can make about 2,000."""
 CPUS_IN_A_POOL = 0.75
-"""CPUs held by an actor that answers. It leaves room for a worker on the same CPU."""
+"""CPUs of a pool's actor that answers items. A worker fits on the rest of the same CPU."""
 MOST_IN_A_POOL = 1000
-"""More actors than any cluster has room for. Ray Data grows a pool up to the room of the nodes, including nodes that may be
-started."""
+"""Maximum number of a pool's actors, more than any cluster has room for. Ray Data adds actors while nodes have room, including
+nodes that the autoscaler may start."""
 NO_TYPE, STARTS = "No available node types can fulfill", "Adding "
-"""Messages of Ray's autoscaler: it cannot meet a request; it starts a node."""
+"""Beginnings of the autoscaler's messages that it cannot meet a request, and that it starts a node."""
 TYPES_WITHIN_S = 15.0
-"""Longest time to wait for one of these messages before the run. The autoscaler runs every 5 s."""
+"""Maximum time to wait for one of these messages before the run. The autoscaler runs every 5 s."""
 CHECK_EVERY_S = 5.0
 MOST_WORKERS_A_NODE = 4
 
 PLACED_WITHIN_S = 120.0
 SLOW_ROUNDS = 5
-"""After this many waits of `PLACED_WITHIN_S` without progress, there is no room for a missing worker, even on a slow machine."""
+"""After this many waits of `PLACED_WITHIN_S` without a new worker, the missing ones have no room, even on a slow machine."""
 GROWN_ROUNDS = 3
-"""After this many waits of `PLACED_WITHIN_S` without progress, a cluster that is too small will not grow."""
+"""After this many waits of `PLACED_WITHIN_S` without a new worker, a cluster that is too small does not grow."""
 
 
 @dataclass(frozen=True)
@@ -54,45 +54,46 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Pool:
-    """The number of a pool's actors, and the resources of each."""
+    """The number of a pool's actors, and the resources of each actor."""
 
     fewest: int
     most: int
     cpus: float
     gpus: float = 0.0
     first: int = 1
-    """The initial number of actors, if there is room; the pool grows and shrinks from there."""
+    """The initial number of actors, if there is room. The number changes with the work."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The workers of a run, and its pools."""
+    """The workers and the pools of a run."""
 
     workload: Workload[Any]
     queues: Mapping[str, QueueSettings]
     """Queue -> its settings, for the queues whose items ask a provider."""
     pools: Mapping[Kind, Pool]
-    """POOL answers items that ask only models in this cluster; EMBED runs `Workload.compute`."""
+    """The pool POOL answers items that ask only models in this cluster. The pool EMBED runs `Workload.compute`."""
     families: Mapping[Kind, Pool]
-    """Family of models with its own `resources` -> the resources of each of its workers."""
+    """Family of models that has `resources` in the spec -> the resources of each of its workers."""
     workers: Mapping[Kind, Bounds]
-    """Kind of worker -> the number of workers."""
+    """Kind of worker -> the minimum and maximum number of workers."""
     types: NodeTypes | None = None
-    """None for a private Ray, which starts no nodes."""
+    """Checks the types of nodes; None for a private Ray, which starts no nodes."""
 
     def holds(self, kind: Kind) -> dict[str, float]:
-        """The resources of a worker of this kind, as Ray's options."""
+        """Return the resources of a worker of this kind, as Ray's options."""
         found = self.families.get(kind)
         return {"num_cpus": CPUS_A_WORKER} if found is None else {"num_cpus": found.cpus, "num_gpus": found.gpus}
 
 
 def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
-    """The workers and pools for a run. A cluster may grow: its autoscaler, if any, starts nodes for actors that wait.
+    """Return the workers and pools for a run. They may exceed a cluster's room, since an autoscaler starts nodes for waiting
+    actors.
 
-    `dashboard`: the URL of the cluster's dashboard.
+    `own_ray`: whether Ray is private. `dashboard`: the URL of the cluster's dashboard.
 
-    Raises PlacementError if a private Ray (`own_ray`) is too small for them, or if no node of the cluster has the resources of
-    one actor and the autoscaler cannot start such a node.
+    Raises PlacementError if a private Ray is too small for them, or if no node of the cluster and no node that the autoscaler may
+    start has the resources of one actor.
     """
     workload, resources = work.workload, work.workload.spec.resources
     cpus, nodes = float(ray.cluster_resources().get("CPU", 0.0)), sum(1 for node in ray.nodes() if node["Alive"])
@@ -117,14 +118,14 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     seated, n_pools = sum(seats.values()), len(kinds)
     needed = CPUS_A_WORKER * (seated + n_pools)
     if cpus < needed and own_ray:
-        # A spec may say {min: 1, max: 8}: there must be room for the minimum.
+        # A spec may give a range such as {min: 1, max: 8}: there must be room for the minimum.
         fixed = n_pools + sum(n for kind, n in seats.items() if kind in resources)
         fit = (int(cpus / CPUS_A_WORKER) - fixed) // max(1, len(seats.keys() - resources.keys()))
         mend = f"set workers: {fit} or less" if seats and fit > 0 else "start more nodes"
         and_pools = f" and {n_pools} pools" if n_pools else ""
         raise PlacementError(f"{seated} workers{and_pools} need {needed:g} CPUs and the cluster has {cpus:g}; {mend}")
     room = cpus - CPUS_A_WORKER * seated
-    # A cluster without CPUs consists of a head that starts nodes.
+    # A cluster without CPUs consists only of a head, which starts nodes.
     share = max(CPUS_A_WORKER, room / max(1, n_pools)) if cpus else 1.0
     asked = {kind: resources[kind] for kind in {*kinds, *seats} & resources.keys()}
     if EMBED in kinds:
@@ -137,7 +138,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
         types.ask()
     own = {}
     for kind, wanted in asked.items():
-        # A pool has at least as many CPUs as the minimum number of actors needs.
+        # The actors get fewer CPUs if otherwise their minimum number would not fit.
         cpus_each = max(CPUS_A_WORKER / 2, min(wanted.cpus, share / max(1, wanted.actors.min)))
         own[kind] = Pool(wanted.actors.min, wanted.actors.max, cpus_each, wanted.gpus)
     pools = {EMBED: own[EMBED]} if EMBED in kinds else {}
@@ -149,8 +150,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
 
 
 def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:
-    """The resources of actors in a private Ray without GPUs: embedding models run on CPUs. Raises PlacementError for other
-    models."""
+    """Return the resources of actors in a private Ray. Without GPUs, embedding models run on CPUs; other models raise
+    PlacementError."""
     there = float(ray.cluster_resources().get("GPU", 0.0))
     if wanted.gpus <= there:
         return wanted
@@ -161,13 +162,13 @@ def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:
 
 
 class NodeTypes:
-    """Asks the autoscaler whether some type of node has the resources of the actors.
+    """Finds out from the autoscaler whether some type of node has the actors' resources.
 
-    Ray does not report the types of nodes that an autoscaler may start, but it does report requests that none of them can meet.
+    Ray does not list the types of nodes that an autoscaler may start. But it reports a request that no type can meet.
     """
 
     def __init__(self, asked: Mapping[Kind, Mapping[str, float]], dashboard: str) -> None:
-        """`asked`: kind of actor -> its resources (CPU, GPU). `dashboard`: the URL of Ray's dashboard."""
+        """`asked`: kind of actor -> the resources of one actor (CPU, GPU). `dashboard`: the URL of Ray's dashboard."""
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._asked = {
             kind: needs
@@ -178,7 +179,7 @@ class NodeTypes:
         self._known = {event.event_id for event in self._events()} if self._asked else set()
 
     def ask(self) -> None:
-        """Request these resources before the run does. Raises PlacementError."""
+        """Request these resources in tasks that do nothing, before the run needs them. Raises PlacementError."""
         tasks = [
             ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=0)(_nothing).remote()
             for needs in self._asked.values()
@@ -193,7 +194,7 @@ class NodeTypes:
                 ray.cancel(task)
 
     def check(self) -> list[str]:
-        """Read the autoscaler's new messages. Raises PlacementError if no type of node has the requested resources."""
+        """Return the autoscaler's new messages. Raises PlacementError if no type of node has the requested resources."""
         messages = [event.message for event in self._events() if event.event_id not in self._known]
         for kind, needs in self._asked.items():
             wanted = [f"'{name}': {n}" for name, n in needs.items() if n]
@@ -204,16 +205,16 @@ class NodeTypes:
         return messages
 
     async def watch(self) -> None:
-        """Check while the actors wait, until cancelled: a busy autoscaler may answer late. Raises PlacementError."""
+        """Keep checking until cancelled, since a busy autoscaler may answer late. Raises PlacementError."""
         while self._asked:
             await asyncio.sleep(CHECK_EVERY_S)
             await asyncio.to_thread(self.check)
 
     def _events(self) -> list[Any]:
-        """All messages of the autoscaler so far."""
+        """Return all messages of the autoscaler so far."""
         try:
             return [*list_cluster_events(self._dashboard, raise_on_missing_output=False)]
-        # Ray raises a bare Exception where its dashboard does not answer.
+        # Ray raises a bare Exception if its dashboard does not answer.
         except Exception:  # noqa: BLE001
             return []
 
@@ -223,10 +224,10 @@ def _nothing() -> None:
 
 
 async def placed(beginning: Sequence[Any]) -> None:
-    """Return when all workers have started. `beginning`: a reference for each.
+    """Wait until all workers have started. `beginning`: a reference for each worker.
 
-    Raises PlacementError if other jobs hold the resources or the cluster has too few; also any error with which a worker failed
-    to start.
+    Raises PlacementError if other jobs hold the resources or the cluster has too few. If a worker fails to start, raises its
+    error.
     """
     begun = [asyncio.ensure_future(reference) for reference in beginning]
     rounds = 0
@@ -245,9 +246,9 @@ async def placed(beginning: Sequence[Any]) -> None:
 
 
 def _check_room(late: int, workers: int, rounds: int) -> None:
-    """Raises PlacementError if no CPUs are free and other jobs hold some, or if the cluster has had too few for many rounds.
+    """Raise PlacementError if no CPUs are free because other jobs hold them, or if the cluster has had too few for many rounds.
 
-    After many rounds, late workers count as holding no CPUs: the CPUs that they lack are held by others.
+    At first, workers that have not started count as if they held CPUs. After many rounds they do not: other jobs hold these CPUs.
     """
     free, cpus = ray.available_resources().get("CPU", 0.0), float(ray.cluster_resources().get("CPU", 0.0))
     others = cpus - free - CPUS_A_WORKER * (workers - late if rounds > SLOW_ROUNDS else workers)

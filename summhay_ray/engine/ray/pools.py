@@ -1,11 +1,12 @@
-"""Runs CPU-bound and GPU-bound work as Ray Data pipelines over pools of actors. Imports Ray.
+"""Runs CPU-bound and GPU-bound work as Ray Data pipelines over pools of actors.
 
-All pipelines have one shape. The sources of a run are divided into blocks. A pool of actors, which grows and shrinks with the
-cluster, takes the blocks; an actor commits its results to the store itself, and returns one small row for a block. The pool
-`embed` runs `Workload.compute`. The pool of CPUs prepares and answers the sources that ask no provider. All others go to the
-workers (`worker_actor.py`), as soon as the results that they need are computed.
+All pipelines work in the same way. The sources of a run are grouped into blocks. A pool of actors processes the
+blocks, and grows and shrinks with the cluster. An actor commits its results to the store itself, and returns one small row per
+block. The pool `embed` runs `Workload.compute`. The pool of CPUs prepares and answers the sources that ask no provider. All other
+sources go to the workers (`worker_actor.py`) as soon as their computations are done.
 
-If an actor is killed, Ray starts another one and repeats the block. Results that are already in the store are not computed again.
+If an actor is killed, Ray starts another one, which repeats the block. Results that are already in the store are not computed
+again.
 """
 
 import asyncio
@@ -38,19 +39,20 @@ from summhay_ray.store import Store
 
 Batch = dict[str, NDArray[Any]]
 MOST_ITEMS = 128
-"""Maximum number of items in a block. A larger source is a block of its own, since sources are never divided."""
+"""Maximum number of items in a block. A larger source is a separate block, since sources are never divided."""
 FEW_ITEMS = 16
 """Blocks are larger than this only if there are at least `BLOCKS` blocks."""
 BLOCKS = 64
 BLOCKS_AN_ACTOR = 4
-"""Minimum number of blocks per initial actor of the pool: small blocks shorten the wait for the last one."""
+"""Minimum number of blocks per initial actor of the pool. With small blocks, the wait for the last one is short."""
 FEW_BLOCKS = 16
-"""If sources read at least this many different inputs, such as files, each block holds sources that read the same input, up to
-its size."""
+"""If the sources read fewer different inputs (such as files) than this, the sources of one input are divided among smaller
+blocks."""
 
 
 def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
-    """Whole sources in blocks of at most `most` items, or of one source. Sources that read the same input are adjacent."""
+    """Yield whole sources in blocks of at most `most` items, or of one larger source. Sources that read the same input are
+    adjacent."""
     alike: dict[str, list[Sequence[Item]]] = {}
     for items in sources:
         alike.setdefault(items[0].reads, []).append(items)
@@ -59,7 +61,7 @@ def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Ite
 
 
 def _join(lists: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
-    """Neighbours joined to lists of at most `most` items; a longer list stays as it is."""
+    """Join neighbouring lists to lists of at most `most` items. Longer lists stay unchanged."""
     joined: list[Item] = []
     for items in lists:
         if joined and len(joined) + len(items) > most:
@@ -72,12 +74,12 @@ def _join(lists: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
 
 @dataclass(eq=False)
 class Computer:
-    """Runs `Workload.compute`. Its models are loaded once."""
+    """Runs `Workload.compute` in an actor, which loads its models once."""
 
     order: WorkOrder
     started: float = field(default_factory=time.time)
 
-    # Not in the constructor, whose errors Ray does not report in full.
+    # This is not in the constructor, since Ray does not report the constructor's errors in full.
     @cached_property
     def _workload(self) -> Workload[Any]:
         return stored_workload(Store(self.order.store_uri), self.order.record)
@@ -85,7 +87,7 @@ class Computer:
     def __call__(self, batch: Batch) -> Batch:
         took: Counter[str] = Counter()
         for part in json.loads(batch["parts"][0]):
-            # Preparing computes what is missing, and reports the error as a failure row.
+            # After an error, `prepare` computes the missing results, or reports the error as a failure row.
             with contextlib.suppress(Exception):
                 took.update(self._workload.compute(part))
         actor = ray.get_runtime_context().get_actor_id()
@@ -102,7 +104,7 @@ class Answerer:
 
     @cached_property
     def _worker(self) -> WorkerActor:
-        # Ray Data gives its actors no names. One that Ray starts again has the same id, and takes the place of the one that died.
+        # Ray Data gives its actors no names, so use the id. A restarted actor has the same id, and so replaces the one that died.
         return WorkerActor(self._order, POOL, ray.get_runtime_context().get_actor_id()[:8])
 
     def __call__(self, batch: Batch) -> Batch:
@@ -111,7 +113,7 @@ class Answerer:
             if works := read_batch(zlib.decompress(batch["items"][0]).decode("ascii")):
                 for result in asyncio.run_coroutine_threadsafe(self._worker.work_here(works), self._loop).result():
                     counts.update(result.counts())
-        # Ray Data keeps only the text of an exception.
+        # Return the exception itself, since Ray Data would keep only its text.
         except Exception as problem:  # noqa: BLE001
             error = ray.cloudpickle.dumps(problem)
         return {**batch, "items": _column(b""), "counts": _column(json.dumps(counts)), "error": _column(error)}
@@ -123,7 +125,7 @@ def _column(value: Any) -> NDArray[Any]:
 
 @dataclass
 class Pools:
-    """The pipelines of one start of a run. `counts`: the counts of the items that they have answered."""
+    """The pipelines of one start of a run. `counts`: the counts of the items that the pipelines have answered."""
 
     workload: Workload[Any]
     order: WorkOrder
@@ -132,16 +134,16 @@ class Pools:
     n_parts: int = field(default=0, init=False)
     """The number of blocks to compute."""
     n_computed: int = field(default=0, init=False)
-    """The number of blocks that are computed."""
+    """The number of computed blocks."""
     _began: float = field(default_factory=time.time, init=False)
     _started: dict[str, float] = field(default_factory=dict, init=False)
     _sums: Counter[str] = field(default_factory=Counter, init=False)
     _first: Collection[str] = field(default=(), init=False)
 
     def feeds(self, left: Left, first: Collection[str]) -> list[AsyncGenerator[Left, None]]:
-        """Pipelines that run in parallel and cover all remaining items. They yield the items for the workers to answer.
+        """Return pipelines for all remaining items. They run in parallel, and yield the items that the workers must answer.
 
-        `first`: the sources of `first_readers`. Raise RayError.
+        `first`: the sources of `first_readers`. The pipelines raise RayError.
         """
         self._first = first
         groups: dict[str, dict[str, Sequence[Item]]] = {}
@@ -153,14 +155,14 @@ class Pools:
         return [self._pass_on(called), self._answer(free), self._compute([*groups.values()])]
 
     def _divided(self, left: Left) -> tuple[Left, Left]:
-        # This start may have no pool, although an earlier driver has left items for a pool. Then the workers answer them.
+        # If this start has no pool, the workers also answer items that an earlier driver had intended for a pool.
         return divided(self.workload, left) if POOL in self.pools else (left, {})
 
     async def _pass_on(self, sources: Left) -> AsyncGenerator[Left, None]:
         yield sources
 
     async def _answer(self, sources: Left) -> AsyncGenerator[Left, None]:
-        """Answer items that ask only models in this cluster; yields nothing for the workers."""
+        """Answer items that ask only models in this cluster. Yields no items for the workers."""
         if not sources:
             return
         every = list(sources.values())
@@ -168,18 +170,17 @@ class Pools:
             every = [(item,) for items in every for item in items]
         queues = self.workload.queues()
         n_items, most = sum(map(len, every)), min(queues[items[0].queue].batch_size or MOST_ITEMS for items in every)
-        # Items that read the same input go to one actor, if there are enough inputs for all actors.
+        # If there are enough inputs for all actors, items that read the same input go to one actor.
         if len({items[0].reads for items in every}) < FEW_BLOCKS:
             actors = self.pools[POOL].first
             most = min(most, -(-n_items // (BLOCKS_AN_ACTOR * actors)), max(FEW_ITEMS, -(-n_items // BLOCKS)))
-        # Each block costs the driver and the ledger some time: many small inputs share one.
+        # Each block costs the driver and the ledger some time, so many small inputs share a block.
         blocks = _join(blocks_of(every, most), min(most, n_items // BLOCKS))
         async for _ in self._map_rows([self._row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
             yield {}
 
     async def _compute(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
-        """Compute what items need. Answer those that ask no provider, and yield the others as soon as their results are
-        computed."""
+        """Run the computations of items. Then answer the items that ask no provider, and yield the others for the workers."""
         sources = {source: items for group in groups for source, items in group.items()}
         spec = self.workload.spec.resources.get(EMBED)
         parts = self.workload.computations(_items(sources), spec.actors.max if spec else 1)
@@ -193,7 +194,8 @@ class Pools:
             async for number in self._map_rows(rows, (Computer, Answerer) if POOL in self.pools else (Computer,)):
                 yield halves[number][0]
             return
-        # Fewer groups than actors: each group is divided among the actors, so none is ready before all are.
+        # There are fewer groups than actors. So each group is divided among the actors, and all groups are ready at the same
+        # time.
         self.n_parts = len(parts)
         async for _ in self._map_rows([self._row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue
@@ -204,13 +206,13 @@ class Pools:
 
     def _row(self, number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
         works = [WorkItem(item, writes_input=item.source in self._first) for item in items]
-        # The rows of all blocks are in the driver's memory until the end.
+        # Compress the items, since the driver keeps the rows of all blocks in memory until the end.
         packed = zlib.compress(batch_text(works).encode("ascii"), level=1)
         parts_text = json.dumps([dict(part) for part in parts])
         return {"number": number, "items": packed, "parts": parts_text, "computed": "", "counts": "", "error": b""}
 
     async def _map_rows(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> AsyncGenerator[int, None]:
-        """The numbers of the rows that the stages have mapped, in the order in which they are done."""
+        """Map the rows through the stages, and yield the number of each row as soon as it is done."""
         if not rows:
             return
         # Ray Data's iterator blocks, so it runs in a separate thread.
@@ -243,7 +245,7 @@ class Pools:
             data = data.map_batches(
                 actor,
                 fn_constructor_args=(self.order,),
-                # One block per actor at a time: otherwise the first ready actor takes blocks that another one could start.
+                # Send an actor one block at a time. Otherwise the first ready actor takes blocks that another actor could start.
                 compute=ray.data.ActorPoolStrategy(
                     min_size=fewest,
                     max_size=most,
@@ -257,8 +259,8 @@ class Pools:
         yield from data.iter_batches(batch_size=None, prefetch_batches=1)
 
     def took(self) -> dict[str, float]:
-        """The number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the sums over
-        them of what `Workload.compute` returns. Empty if there was no computation."""
+        """Return the number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the summed
+        results of `Workload.compute`. Empty if there was no computation."""
         if not self._started:
             return {}
         # Clocks of two nodes may differ a little.
@@ -267,7 +269,7 @@ class Pools:
 
 
 ROW = ("number", "computed", "counts", "error")
-"""The columns of the row that an actor returns for a block."""
+"""The columns of the row that an actor returns per block."""
 
 
 def _items(sources: Left) -> list[Item]:

@@ -1,8 +1,8 @@
-"""A run's workers as Ray actors: they are started on a node, prepare sources and answer items. Imports Ray.
+"""A run's workers as Ray actors, which prepare sources and answer items.
 
-Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
-worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
-answers, and ends; Ray starts it again on a node that stays.
+Ray restarts a killed worker and repeats its unfinished batches; answers in the response log are not requested again. Ray drains a
+node before it is removed, for example because a spot machine is reclaimed or a cluster shrinks. A worker on that node then
+finishes the calls in flight, writes their answers, and ends. Ray starts it again on another node.
 """
 
 import asyncio
@@ -40,39 +40,39 @@ log = logging.getLogger(__name__)
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
 LOOK_EVERY_S = 2.0
-"""How often a worker checks whether its node is drained; Ray gives the node 30 s."""
+"""Interval at which a worker checks whether its node is drained. Ray gives the node 30 s."""
 DRAINING = "DRAINING"
-"""Ray's name for the state of a node that it drains."""
+"""The status of a node that Ray is draining."""
 TASKS_AT_ONCE = 100_000
-"""More than all queues send to one worker in total, so that Ray never makes one queue wait for another."""
+"""Maximum number of concurrent tasks of a worker. It is higher than all queues need, so that no queue waits for another."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """The description of a start that every worker gets. It holds no secrets and nothing large."""
+    """What every worker gets about a start. It contains no secrets and nothing large."""
 
     store_uri: str
     run_id: str
     session: int
     """The number of this start's session."""
     record: Mapping[str, Any]
-    """See `Work.record`."""
+    """The run's record, with the current spec."""
     workers: int = 1
     """Number of workers that commit."""
     log_level: int = logging.INFO
 
     @property
     def ledger(self) -> str:
-        """The name of the ledger actor: run, kind, number of the session."""
+        """The name of the ledger actor: the run, `ledger`, the number of the session."""
         return f"{self.run_id} ledger {self.session}"
 
     def worker(self, kind: Kind, seat: int | str) -> str:
-        """The name of a worker actor: run, kind, number among those of its kind. For an actor of a pool, its Ray id."""
+        """Return the name of a worker actor: the run, the kind, and the worker's number or, in a pool, its Ray id."""
         return f"{self.run_id} {kind} {seat}"
 
 
 def open_place(order: WorkOrder) -> tuple[RunStore, Workload[Any]]:
-    """The run and its workload. Raises NoCredentials, which names this node: the driver's machine may have credentials."""
+    """Return the run and its workload. Raises NoCredentials with the node's name, since other nodes may have credentials."""
     try:
         store = Store(order.store_uri)
         return store.run(order.run_id), stored_workload(store, order.record)
@@ -96,13 +96,13 @@ class WorkerActor:
             self._ending = asyncio.create_task(self._drain_and_end(1))
 
     def _beat(self) -> None:
-        # Beat in a separate thread, so that a worker whose event loop computes for long does not seem dead.
+        # Use a separate thread, so that a worker whose event loop is busy for a long time does not seem dead.
         while True:
             self._ledger.act(Ledger.beat)
             time.sleep(BEAT_EVERY_S)
 
     async def _end_with_node(self) -> None:
-        # Use a separate thread: those of the loop may all be busy computing.
+        # Use a separate thread, since all threads of the event loop may be busy.
         looking = ThreadPoolExecutor(max_workers=1)
         while not await asyncio.get_running_loop().run_in_executor(looking, node_drains):
             await asyncio.sleep(LOOK_EVERY_S)
@@ -114,11 +114,11 @@ class WorkerActor:
             async with asyncio.timeout(DRAIN_S + 2 * LEAVE_S):
                 await self.drain()
         finally:
-            # End even if draining fails (no store, expired credentials): Ray restarts the worker.
+            # End even if draining fails, for example because credentials have expired. Ray restarts the worker.
             os._exit(code)
 
     async def ready(self) -> None:
-        """Start the worker if it has not started. Not in the constructor, whose errors Ray does not report in full.
+        """Start the worker if it has not started. The constructor does not do this, since Ray does not report its errors in full.
 
         Raises StoreError, OSError.
         """
@@ -131,7 +131,7 @@ class WorkerActor:
             self._log = LogWriter(run.store.files, order.session)
             self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
             self._ledger.act(Ledger.hello, f"{kind} {seat}")
-            # Do this first: on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
+            # Start the heartbeats first: on a busy machine, the next steps may take longer than the ledger waits for one.
             threading.Thread(target=self._beat, daemon=True).start()
             settings = workload.models.settings()
             local = workload.models.local if any(model.local for model in settings.values()) else {}
@@ -151,7 +151,7 @@ class WorkerActor:
         self._watching = asyncio.create_task(self._end_with_node())
 
     async def prepare(self, text: str) -> str:
-        """Prepare the sources of items (`batch_text`) and commit their rows; returns the prepared items."""
+        """Prepare the sources of items (`batch_text`) and commit their rows. Returns the prepared items."""
         await self.ready()
         with logged_errors():
             return batch_text(await self._prepared(read_batch(text)))
@@ -170,7 +170,7 @@ class WorkerActor:
         return works
 
     async def work_here(self, given: Sequence[WorkItem]) -> list[ItemResult]:
-        """Prepare and answer items that ask only models in this cluster; returns when everything is committed and the ledger was
+        """Prepare and answer items that ask only models in this cluster. Returns when all rows are committed and the ledger was
         informed."""
         await self.ready()
         with logged_errors():
@@ -182,12 +182,12 @@ class WorkerActor:
                     return await self._worker.answer([work])
 
             results = await asyncio.gather(*map(one, await self._prepared(given)))
-            # Flush now: the pool may end this actor before the next message.
+            # Flush now, since the pool may end this actor before it sends its next message.
             await self._gateway.flush()
             return [result for some in results for result in some]
 
     async def answer(self, text: str) -> list[ItemResult]:
-        """Answer a batch; returns when its items are committed, except those that the budget stopped."""
+        """Answer a batch. Returns when its items are committed, except those that the budget stopped."""
         await self.ready()
         with logged_errors():
             return await self._worker.answer(read_batch(text))
@@ -202,7 +202,7 @@ class WorkerActor:
         log.info("ends: all is done")
 
     async def drain(self) -> None:
-        """Accept no further calls, and finish those in flight."""
+        """Accept no further calls, and finish the calls in flight."""
         if self._watching is None:
             return
         await self._gateway.drain(DRAIN_S)
@@ -214,7 +214,7 @@ class WorkerActor:
 
 
 def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:
-    """Start a worker on a node with the resources `holds` (as Ray's options); returns the actor's handle."""
+    """Start a worker on a node with the resources `holds` (Ray's options). Returns the actor's handle."""
     actor = ray.remote(WorkerActor).options(
         **holds,
         name=order.worker(kind, seat),
@@ -228,7 +228,8 @@ def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, fl
 
 @contextlib.contextmanager
 def logged_errors() -> Iterator[None]:
-    """A context that logs only the class of an error. Its message may quote a prompt, and the driver gets the whole error."""
+    """Return a context that logs only the class of an error, since the message may quote a prompt. The driver gets the whole
+    error."""
     try:
         yield
     except Exception as error:
@@ -237,11 +238,11 @@ def logged_errors() -> Iterator[None]:
 
 
 def node_drains() -> bool:
-    """Whether Ray drains this process's node; False if unknown."""
+    """Return whether Ray drains this process's node; False if unknown."""
     here = ray.get_runtime_context()
     try:
         nodes = get_cluster_status(here.gcs_address).active_nodes
-    # The head may be busy or gone. Ray raises no narrower exception, and the next check is soon.
+    # The head may be busy or gone, for which Ray has no specific exception. The next check comes soon.
     except Exception:  # noqa: BLE001
         return False
     return any(node.node_id == here.get_node_id() and node.node_status == DRAINING for node in nodes)

@@ -1,1 +1,1 @@
-"""Reads a stored run, even while it is running: status, scores, explanations, samples. No calls."""
+"""Reads a stored run, even while it is running: its status, scores, explanations and samples. Makes no calls."""

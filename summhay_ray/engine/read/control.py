@@ -1,4 +1,4 @@
-"""Controls a stored run from outside: asks its driver to stop, and releases its uncertain money. No Ray, no calls."""
+"""Controls a run from another process: stops its driver, cancels its batches, and releases its uncertain money."""
 
 import time
 from collections.abc import Mapping
@@ -18,14 +18,15 @@ from summhay_ray.outcome import MICROS
 
 POLL_EVERY_S = 0.25
 STOPS_WITHIN_S = 60.0
-"""A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
+"""Default time to wait for a driver to stop. It notices the request within 2 s, and may then wait 20 s for its calls in
+flight."""
 
 
 def stop(run: storage.RunStore, wait_s: float = STOPS_WITHIN_S, *, cancel_batches: bool = False) -> str:
-    """Ask the run's driver to stop, wait until it has (with its calls in flight answered), and return it: `on HOST, pid N`.
+    """Ask the run's driver to stop, and wait until it has stopped. Returns the driver: `on HOST, pid N`.
 
-    `cancel_batches`: then cancel its batches, whether it has a driver or not (without one, an empty string is returned).
-    Raises UserError if the run is not running, if its driver dies meanwhile, or if it has not stopped within `wait_s` seconds.
+    `cancel_batches`: afterwards cancel the run's batches. This also works without a driver; the returned text is then empty.
+    Raises UserError if the run is not running, or if its driver dies or does not stop within `wait_s` seconds.
     """
     driver, start = "", History(run).start
     if not cancel_batches or driver_of(run, start)[0]:
@@ -39,7 +40,7 @@ def stop(run: storage.RunStore, wait_s: float = STOPS_WITHIN_S, *, cancel_batche
 
 
 def _cancel_batches(run: storage.RunStore) -> None:
-    """Cancel the run's batches, wait for their ends, and store and book what they have answered."""
+    """Cancel the run's batches, wait until they have ended, and store and charge their answers."""
     workload = workload_of(run)
     settings = workload.models.settings()
     limits = {name: model.limits for name, model in settings.items() if not model.local}
@@ -78,7 +79,7 @@ def _stop(run: storage.RunStore, start: StartRecord | None, wait_s: float) -> st
 
 
 def reported_work_left(store: storage.Store, run_id: str) -> dict[str, Any] | None:
-    """The remaining work in the driver's report of a running run; None if it is not running or there is no report yet."""
+    """Return the remaining work that the driver of a running run reports; None if the run is not running or has no report yet."""
     run = storage.RunStore(store, run_id)
     start = History(run).start
     return left_by_driver(run, start) if driver_of(run, start)[0] else None
@@ -90,27 +91,27 @@ class ReleaseResult:
 
     run: str
     released: float
-    """Dollars that were uncertain and can be spent now; 0 if there were none."""
+    """Dollars that were uncertain and are now available again; 0 if there were none."""
     usd: Mapping[str, float | None]
-    """Like `StatusResult.usd`."""
+    """See `StatusResult.usd`."""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay release`."""
+        """Return the JSON document of `summhay release`."""
         return asdict(self)
 
 
 def release(run: storage.RunStore) -> ReleaseResult:
-    """Release the run's uncertain money. Raises UserError while a driver of the run is running, StoreError, OSError."""
+    """Release the run's uncertain money. Raises StoreError, OSError, or UserError while the run is running."""
     files = run.store.files
     for driver in storage.running_drivers(files, run.run_id):
         raise UserError(f"run {run.run_id} is running ({driver}); release its money when it has ended")
-    # A driver that begins meanwhile waits for the end of this session.
+    # A driver that starts during this session waits for its end.
     session = storage.begin_session(files, run.run_id, paying=False)
     try:
         records, index = run.money, run.log()
         money = storage.Money.of(records.take_over(session.number), run.run_id, index)
         if any(money.uncertain.values()):
-            # Batches stay reserved, since their outcome will be known.
+            # Keep the reservations of batches, since their outcome will be known later.
             batches = {key: call for key, call in money.calls.items() if storage.is_batch(key)}
             ceiling = money.spent + money.reserved
             records.append(storage.MoneyRecord(session.number, True, money.spent, money.charged, calls=batches, ceiling=ceiling))

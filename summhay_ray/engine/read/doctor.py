@@ -1,4 +1,4 @@
-"""Checks whether this machine is ready to run: store, Ray, tokenizer, prices and keys, one line each."""
+"""Checks whether this machine can run a spec: its store, Ray, tokenizer, prices and keys. Each check gives one line."""
 
 import importlib.metadata
 import importlib.util
@@ -15,22 +15,22 @@ from summhay_ray.store import DamagedRecord, Store, StoreError, damaged_records,
 from summhay_ray.text import count_tokens
 
 SHOWN = 5
-"""Maximum number of damaged records per file whose positions are listed."""
+"""Maximum number of damaged records per file whose positions a line lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of `summhay doctor`: the check's name, whether it passed, and the finding or remedy."""
+    """One line of `summhay doctor`: the check's name, whether the check passed, and what it found or how to fix it."""
 
     name: str
     ok: bool
     message: str
     needed: bool = True
-    """Whether a failed check is an error; False for things that may never be needed."""
+    """Whether a failed check is an error; False if the checked thing may never be needed."""
 
 
 def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check]:
-    """All checks; with a workload also the keys and prices of its models."""
+    """Return all checks; with a workload, also those of its models' keys and prices."""
     found = importlib.util.find_spec("ray") is not None
     version = importlib.metadata.version("ray") if found else ""
     ray = f"ray {version}, {os.cpu_count()} CPUs here" if found else "not installed; pip install 'ray[data]'"
@@ -40,7 +40,7 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
         tokens = Check("tokens", False, f"cl100k cannot be loaded: {error}")
     checks = [_store(store_uri), Check("ray", found, ray), tokens]
     if workload is None:
-        # A line for each provider with a key in the environment, and for each provider whose models need no prefix.
+        # Add a line for each provider whose key is in the environment or whose models need no prefix.
         keys: dict[str, Check] = {}
         for provider, known in PROVIDERS.items():
             variables = needed_variables(provider)
@@ -59,13 +59,13 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
 
 
 def examine_runs(store: Store) -> list[Check]:
-    """Read the whole store: a line for each run, and one for each missing or damaged file, with the remedy."""
+    """Read the whole store. Returns a line for each run, and a line with the remedy for each missing or damaged file."""
     if store.files.folder is not None:
         try:
             for _ in store.files.entries("", deep=True):
                 pass
         except StoreError as error:
-            # A link, a pipe or a device in a local store: other checks are useless until it is removed.
+            # A local store contains a link, a pipe or a device. Other checks are useless until it is removed.
             return [Check("files", False, f"{error}; then run doctor again")]
     checks = [*_of_records(store)]
     for run_id in store.run_ids():
@@ -86,8 +86,11 @@ def examine_runs(store: Store) -> list[Check]:
 
 
 def _of_records(store: Store) -> Iterator[Check]:
-    """A line for a missing record of the store's format, for each damaged record of a driver or of the answer log, and for each
-    run that has commits but no record: no command finds such a run."""
+    """Yield a line for each lost or damaged record: the store's format, drivers, the answer log, and runs that have commits but
+    no record.
+
+    No other command finds a run without a record.
+    """
     files, known = store.files, set(store.run_ids())
     if known and not files.exists("format.json"):
         yield Check("format", False, f"{files.where('format.json')} is gone; the next run writes it")
@@ -106,8 +109,8 @@ def _of_records(store: Store) -> Iterator[Check]:
 
 
 def _of_content(store: Store) -> Iterator[Check]:
-    """A line for each damaged object, such as a source or a prompt, even if no run needs it, and one about the store's vectors,
-    if it has any."""
+    """Yield a line for each damaged object, such as a source or a prompt, even if no run needs it. Also yields a line about the
+    store's vectors, if it has any."""
     for kind in store.files.folders("objects"):
         for name in store.files.names(f"objects/{kind}"):
             try:
@@ -129,7 +132,7 @@ def _store(uri: str) -> Check:
         if folder is None:
             store.files.check()
         else:
-            # The check must not create a folder that does not exist yet.
+            # Checking must not create the store's folder, so look at the folder above it.
             parent = next(path for path in (folder, *folder.parents) if path.exists())
             if not os.access(parent, os.W_OK):
                 return Check("store", False, f"{parent} is not writable; give another --store")

@@ -1,6 +1,6 @@
-"""Explains an item of any benchmark: its rows, prompts, answers and prices; and its sample in the report. No calls.
+"""Explains an item of any benchmark: its rows, prompts, answers and prices. Makes the samples of the report's viewer. No calls.
 
-The benchmark's own `answer` rebuilds the prompts from the stored content; an equal key proves that the text is the same.
+The benchmark's own `answer` rebuilds the prompts from the stored inputs. If the key is the same, the text is the same.
 """
 
 import itertools
@@ -23,11 +23,12 @@ from summhay_ray.sections import Facet, SampleRecord, Samples
 from summhay_ray.store import Dimensions, LogIndex, RunStore, StoreError
 
 SHORTEST = 4
-"""Minimum length of a prefix of an id or a key."""
+"""Minimum length of a prefix that identifies an id or a key."""
 
 
 def first_request(workload: Workload[Any], item: Item) -> Request | None:
-    """The first request of an item, without sending it; None if it asks nothing or cannot be prepared. Raises BadBenchmark."""
+    """Return the first request of an item, without sending it; None if the item asks nothing or cannot be prepared. Raises
+    BadBenchmark."""
     requests: list[Request] = []
 
     async def complete(request: Request, stage: str, kept: Kept) -> Outcome[RawAnswer]:
@@ -40,14 +41,15 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
 
 
 def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
-    """Prepare and answer an item in this process."""
+    """Prepare an item and answer it in this process."""
     [work], _ = prepare_sources(workload, {item.source: [item]}, ())
     ask = Ask(workload, item, complete, {})
     return run_loop(lambda: answered(workload, work, ask))
 
 
 def explain_item(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
-    """An item with its rows and calls, as JSON. `key`: its id, an answer's key, or a prefix of either. Raises StoreError."""
+    """Return an item with its rows and calls, as JSON. `key`: the item's id, the key of one of its answers, or a prefix of
+    either. Raises StoreError."""
     items = {item.id: item for item in workload.items()}
     matches = {key} & items.keys() or {item_id for item_id in items if len(key) >= SHORTEST and item_id.startswith(key)}
     if not matches and len(key) >= SHORTEST:
@@ -75,11 +77,11 @@ def explain_item(workload: Workload[Any], run: RunStore, key: str) -> dict[str, 
 
 
 def calls_of(workload: Workload[Any], run: RunStore, item: Item) -> list[dict[str, Any]]:
-    """The calls of an item, as JSON: stage, key, prompt, raw answer (None if there is none), and failed attempts.
+    """Return the calls of an item, as JSON: stage, key, prompt, raw answer (None if there is none), and failed attempts.
 
-    The item is run again with answers from the response log only, so the prompts are rebuilt from stored content. An equal key
-    proves that the text is the same. Failed attempts are the unusable answers to a request for vectors or scores, each with its
-    flaw and its beginning.
+    The item is answered again from the response log only, so the prompts are rebuilt from stored inputs. If the key is the same,
+    the text is the same. A failed attempt is an unusable answer to a request for vectors or scores. It has a flaw and the
+    beginning of the answer.
     """
     index, dimensions = LogIndex(run.store.files), Dimensions(run.store.files)
     index.refresh()
@@ -110,7 +112,7 @@ def calls_of(workload: Workload[Any], run: RunStore, item: Item) -> list[dict[st
 
 
 def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
-    """A sample for every committed item, with its rows and its models' answers, for the report's viewer."""
+    """Return a sample for every committed item, with its rows and its models' answers, for the report's viewer."""
     items = {item.id: item for item in checked_items(workload)}
     names = [table.name for table in all_tables(type(workload))]
     plain = (str, int, float, bool)
@@ -138,7 +140,7 @@ def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
 
 
 def answers_of(run: RunStore) -> Iterator[tuple[str, Any]]:
-    """The run's raw answers for the viewer's shelf `answers`: (key, the fields that are not empty)."""
+    """Yield the run's raw answers for `Samples.shelves` as (key, the fields that are not empty)."""
     for piece in run.pieces("raw_answers"):
         for row in piece.iter_rows(named=True):
             yield row.pop("key"), {name: value for name, value in row.items() if value not in (None, "", 0, [])}

@@ -1,8 +1,8 @@
-"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return. No calls.
+"""Computes a run's results with the benchmark's own `score` and `report`, and checks what these return. Makes no calls.
 
-A benchmark's tables have no row for an item without an answer, but figures count such items as expected. While `compute_results`
-calls a benchmark's `score`, `expected_rows` has access to these items, for the `mean_interval` of `benchmark`. Other frames get
-their `n_expected` from `with_expected`.
+A benchmark's tables have no row for an item without an answer, but figures must count such items as expected. While
+`compute_results` calls a benchmark's `score`, `expected_rows` knows these items; `mean_interval` of `benchmark` uses it. For
+frames that are not made by `mean_interval`, `with_expected` adds `n_expected`.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ from summhay_ray.sections import Section
 from summhay_ray.store import RunStore
 
 ITEMS = "items"
-"""Name of the frame of all items among the tables that `score` gets."""
+"""Name of the frame with all items, one of the tables that `score` gets."""
 _MEND = "mend it and run again: every stored answer is reused"
 
 ITEM_ID = "item_id"
-"""Column with the id of a row's item, in the items' frame and in the tables that `score` gets."""
+"""Column with the id of the item to which a row belongs, in `items` and in the other tables that `score` gets."""
 LACKS = "_lacks"
-"""Column of the run's items: the item is not answered, or has a failure."""
+"""Column of the items' frame: true if the item is not answered or has a failure."""
 _ITEMS: ContextVar[pl.DataFrame | None] = ContextVar("_ITEMS", default=None)
 Group = tuple[Any, ...]
 
 
 def results_of(workload: Workload[Any], run: RunStore, options: ReadOptions = ReadOptions()) -> Results:
-    """The benchmark's results of the run so far. Raises BadBenchmark."""
+    """Return the benchmark's results of the run so far. Raises BadBenchmark."""
     # User benchmarks get `item_id` from the engine; this package's benchmarks count missing answers themselves.
     return workload.results(_tables(workload, run.at(), options, ITEM_ID if own_name(workload) else ""))
 
 
 def compute_results(workload: Workload[Any], tables: RunTables) -> Results:
-    """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
+    """Compute the scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     is_own, run = bool(own_name(workload)), tables.run
     if is_own:
         failures = run.table("failures")
@@ -66,7 +66,7 @@ def compute_results(workload: Workload[Any], tables: RunTables) -> Results:
     sections = functools.cache(functools.partial(_sections, workload, tables, scores, so_far, items if is_own else None))
     details = functools.cache(functools.partial(_details, workload, scores, so_far))
     if is_own:
-        # A mistake in a user's benchmark is reported as soon as its run ends.
+        # Compute them now, to report mistakes in a user's benchmark as soon as its run ends.
         sections()
         details()
     warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
@@ -76,8 +76,8 @@ def compute_results(workload: Workload[Any], tables: RunTables) -> Results:
 def _sections(
     workload: Workload[Any], tables: RunTables, scores: Any, asked: str, items: pl.DataFrame | None
 ) -> Sequence[Section]:
-    """The benchmark's sections, the first with a note on how much was `asked`. `items`: the run's items, if it is a user's own
-    benchmark."""
+    """Return the benchmark's sections, the first one with the note `asked`. `items`: the run's items if it is a user's own
+    benchmark, else None."""
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.full_report(scores, tables) if tables.options.whole else workload.report(scores))
     for section in sections:
@@ -91,7 +91,7 @@ def _sections(
 
 
 def _details(workload: Workload[Any], scores: Any, asked: str) -> Mapping[str, Any]:
-    """The benchmark's fields of the JSON document, with its scores if they are frames, and how much was `asked`."""
+    """Return the benchmark's fields of the JSON document, its scores if they are frames, and the note `asked`."""
     with reading(f"{workload.kind}: details", _MEND):
         details: dict[str, Any] = {"so_far": asked} if asked else {}
         if isinstance(scores, Mapping):
@@ -104,9 +104,10 @@ def _details(workload: Workload[Any], scores: Any, asked: str) -> Mapping[str, A
 
 
 def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
-    """The scores of the run's systems by query so far; None if its benchmark does not compute them. Raises BadBenchmark."""
+    """Return the scores of the run's systems by query so far; None if its benchmark does not compute them. Raises
+    BadBenchmark."""
     if type(workload).by_query is Workload.by_query:
-        return None  # Read no table needlessly. Imported runs also have no items.
+        return None  # Otherwise the tables would be read needlessly. Imported runs also have no items.
     with reading(f"{workload.kind}: by_query", _MEND):
         by_query = workload.by_query(_tables(workload, run.at(), ReadOptions()))
     if by_query is None:
@@ -119,7 +120,7 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     if wrong:
         problem = f"no column {', '.join(wrong)}"
     elif not figures or any(not schema[name].is_float() for name in figures):
-        problem = "expected one column of floats per figure, beside " + ", ".join((*keys, *parts))
+        problem = "expected one column of floats per figure, in addition to " + ", ".join((*keys, *parts))
     elif by_query.scores.select("system", *parts).n_unique() > by_query.scores["system"].n_unique():
         problem = f"a system has several values of {' or '.join(parts)}"
     elif by_query.scores.select(keys).is_duplicated().any():
@@ -132,10 +133,10 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
 
 
 def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: str = "") -> RunTables:
-    """The tables that `score` gets, with the frame `items`: a row for each item that was asked, with `item_id`, `model`, and the
-    values of its data that are numbers, texts or truth values.
+    """Return the tables that `score` gets. The frame `items` has a row for each item that was asked: `item_id`, `model`, and the
+    values of its data that are numbers, texts or booleans.
 
-    `item`: the name of an added column of each table, with the id of a row's item.
+    `item`: the name of a column that is added to each table, with the id of the row's item; empty: none.
     """
 
     @functools.cache
@@ -154,27 +155,28 @@ def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: 
 
 
 def _json_value(value: Any) -> Any:
-    """A value of a frame in JSON; NaN and infinities become null."""
+    """Return a value of a frame as JSON; NaN and infinities become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | bool | list | dict | None) else str(value)
 
 
 def _check_keys(workload: Workload[Any], run: RunStore) -> None:
-    """Raises BadBenchmark if rows of two items have the same key, since one row would be lost."""
+    """Raise BadBenchmark if rows of two items have the same key, since one of them would be lost."""
     for name in (table.name for table in workload.tables if table.name in run.declared):
         if (shared := run.reader([name]).shared_row(name, ITEM)) is not None:
             one, other, values = shared
             key = ", ".join(run.declared[name].key)
             raise BadBenchmark(
                 f"{workload.kind}: items {one!r} and {other!r} both give a row of {name} whose {key} is "
-                f"{', '.join(map(repr, values))}; add to the table's key what tells them apart; every stored answer is reused"
+                f"{', '.join(map(repr, values))}; add a column that differs to the table's key; every stored answer is reused"
             )
 
 
 @contextlib.contextmanager
 def scoring(items: pl.DataFrame) -> Iterator[None]:
-    """A context that gives `expected_rows` the run's items: the frame `items` of `score`, with the column `LACKS`."""
+    """Return a context in which `expected_rows` uses these items. `items`: the frame `items` of `score`, with the column
+    `LACKS`."""
     token = _ITEMS.set(items)
     try:
         yield
@@ -185,11 +187,11 @@ def scoring(items: pl.DataFrame) -> Iterator[None]:
 def expected_rows(
     frame: pl.DataFrame, value: str, by: Sequence[str], expected: pl.DataFrame | None = None
 ) -> pl.DataFrame | None:
-    """The expected number of rows with a value per group: columns `by`, `n_expected`, and `guessed`.
+    """Return the expected number of rows with a value per group, as a frame with the columns `by`, `n_expected` and `guessed`.
 
-    The existing rows are counted, and for each failed or unanswered item as many rows as an answered item has in the group. If
-    answered items have different numbers of rows, a missing item counts as one row, and `guessed` is true. `expected`: the items
-    to expect, if not all. None outside of `score`, and for a frame without the items of its rows.
+    Existing rows are counted. For each failed or unanswered item, as many rows are added as an answered item has in the group. If
+    answered items have different numbers of rows, one row is added, and `guessed` is true. `expected`: the items to expect; None:
+    all. Returns None outside of `score`, and for a frame without the column `ITEM_ID`.
     """
     run = _ITEMS.get()
     if run is None or ITEM_ID not in frame.columns or ITEM_ID in by or (expected is not None and ITEM_ID not in expected.columns):
@@ -218,10 +220,10 @@ def expected_rows(
 
 
 def with_expected(frame: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
-    """Add `n_expected` to a frame that has `n` but lacks it, if items of its rows lack an answer.
+    """Add `n_expected` to a frame that has only `n`, if an item lacks an answer.
 
-    A row belongs to the items that have its values: in columns of the same name or, for texts, of any name. Each missing item
-    counts for as many answers as an answered one does on average, or for one if that average is not a whole number.
+    The items of a row are those with the row's values, in columns of the same name or, for texts, of any name. Each item without
+    an answer adds the mean number of answers per answered item, or 1 if this mean is not a whole number.
     """
     if "n" not in frame.columns or "n_expected" in frame.columns or not frame.schema["n"].is_integer() or not items[LACKS].any():
         return frame
@@ -244,7 +246,8 @@ def with_expected(frame: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def _given_by_items(frame: pl.DataFrame, run: pl.DataFrame, names: Sequence[str]) -> dict[str, str]:
-    """Column of `names` -> the column of the items with its values. Columns whose values depend on answers are left out."""
+    """Map each column of `names` to the column of the items that has the same values. Leaves out columns that depend on
+    answers."""
     both = frame.select(ITEM_ID, *names).unique().join(run, on=ITEM_ID, suffix="_of_item")
     given = {}
     for name in names:
@@ -260,6 +263,6 @@ def _given_by_items(frame: pl.DataFrame, run: pl.DataFrame, names: Sequence[str]
 
 
 def _same(numbers: Iterable[int]) -> int | None:
-    """The common value of all numbers; None if they differ, or if there are none."""
+    """Return the common value of all numbers; None if they differ, or if there are none."""
     found = set(numbers)
     return found.pop() if len(found) == 1 else None

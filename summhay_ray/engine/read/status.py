@@ -1,7 +1,8 @@
-"""The status of a stored run: finished items, cost, and whether it is running. No Ray, no calls.
+"""The status of a stored run: its finished items, its cost, and whether it is running. Makes no calls.
 
-Everything is read from the store, so it works on any machine and during the run. A run is running while its driver gives signs of
-life (`driver_of`), even if no call ends; `engine/ray/metrics.py` reports such a run as stalled.
+Everything is read from the store, so this works on any machine and while the run is running. A run is running as long as its
+driver sends heartbeats (`driver_of`), even if no call ends. The metrics in `engine/ray/metrics.py` show whether such a run is
+stalled.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from summhay_ray.plugins import UnknownName
 from summhay_ray.sections import html_of
 
 ENDED = ("imported", "done", "partial", "budget", "limited")
-"""The statuses of runs that have come to an end."""
+"""The statuses of runs that have ended."""
 
 
 @dataclass(frozen=True)
@@ -44,57 +45,59 @@ class StatusResult:
     name: str
     status: str
     """running; done; partial (finished, with failures or usage that is not credible); budget (its budget stopped it); limited
-    (a first look at some of its items); interrupted (its driver was stopped or died); unfinished (for an unknown reason);
-    imported."""
+    (finished the items that `--limit` allows); waiting (only batches are not finished); interrupted (its driver was stopped or
+    died); unfinished (for an unknown reason); imported."""
     cells: Mapping[str, int]
-    """Numbers of items: `total`, `done` (without a failure) and `failed`."""
+    """The numbers of items: `total`, `done` (without a failure) and `failed`."""
     failures: Mapping[str, int]
-    """Class of error -> number of rows."""
+    """Class of error -> number of failures."""
     usd: Mapping[str, float | None]
-    """Dollars `spent`, `reserved` and `uncertain` (see `Dollars`), the `budget` of the latest start, which is null if it had none
-    or it is unknown, and what is `left` of it."""
+    """Dollars `spent`, `reserved` and `uncertain` (see `Dollars`), the `budget` of the latest start, and the part of the budget
+    that is `left`. The last two are null if there is no budget, or if it is unknown."""
     usage: Sequence[Mapping[str, Any]]
-    """A row for each stage and model: planned and actual usage, cached share of the input, dollars saved by the cache."""
+    """A row for each stage and model: planned and actual usage, the cached share of the input, and the dollars that the cache
+    saved."""
     finish_reasons: Mapping[str, int]
-    """Finish reason -> number of answers, without the usual `stop`; `length` means a cut answer."""
+    """Finish reason -> number of answers, without the normal reason `stop`. `length` means that the answer was cut off."""
     damaged: int
-    """Records of the store's log that cannot be read. Their questions are asked again."""
+    """Number of unreadable records in the store's log. The requests of these records are sent again."""
     tables: Mapping[str, Mapping[str, Any]]
     """Table -> number of rows, and a hash of its sorted rows."""
     stop: Mapping[str, Any] | None = None
     """Why the latest start ended early, and the remaining work; None if it did not end early."""
     left: Mapping[str, Any] | None = None
-    """The remaining work: cells, calls (of remote models, if the run asks any), and expected dollars; calls and usd are null if
-    unknown. `seconds`, while the run is running: the time until the run ends or its budget is spent. `max_calls`, if it was
-    planned from the store: the maximum number of calls."""
+    """The remaining work: cells, calls (only of remote models, if the run asks any), and expected dollars; calls and usd are null
+    if unknown. While the run is running, `seconds` is the time until it ends or its budget is spent. `max_calls` is the maximum
+    number of calls, if the work was planned from the store."""
     unit: str = "items"
-    """The word for the items that `cells` counts."""
+    """The plural noun for the items that `cells` counts."""
     claims: Sequence[Mapping[str, Any]] = ()
-    """A row for each model whose provider reports more usage than was reserved: the reported and charged tokens and dollars, the
-    sufficient `token_margin`, and whether the model is stopped."""
+    """A row for each model whose provider reports more usage than was reserved: the reported and the charged tokens and dollars,
+    the `token_margin` that would suffice, and whether the model is stopped."""
     driver: str = ""
     """The driver of a running run: `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """One line each: an ended run with misplaced tables, a log that records less spending than the run's commits, and models
-    whose answers come from another origin."""
+    """Lines about missing or outdated tables of an ended run, about a log that records less spending than the run's commits, and
+    about models whose answers come from another origin."""
     problems: Sequence[str] = ()
-    """A line for each missing or damaged file. Tables and figures here lack its content."""
+    """A line for each missing or damaged file. The tables and figures lack the content of these files."""
     batches: Mapping[str, Any] | None = None
-    """The run's batches: how many were `submitted`, are `in_progress` and `done`; the `requests` in those in progress, the
-    `answered` ones in those done; when the `oldest` in progress was submitted (ISO 8601, UTC). None without batches."""
+    """The run's batches: how many were `submitted`, are `in_progress` and are `done`. `requests`: the requests of batches in
+    progress. `answered`: the answered requests of batches that are done. `oldest`: when the oldest batch in progress was
+    submitted (ISO 8601, UTC). None without batches."""
     store_format: int = storage.FORMAT
     """The version of the store's format."""
     began: str = ""
     """When the run was created (ISO 8601, UTC)."""
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Render the status in a notebook."""
         done = f"{self.cells['done']} done, {self.cells['failed']} with failures, of {self.cells['total']}"
         head = [("run", f"{self.run} ({self.kind}: {self.name})"), ("status", self.status), ("began", self.began)]
         return html_of([*head, (self.unit, done), ("dollars spent", f"{self.usd['spent']:.6f}")])
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay status`."""
+        """Return the JSON document of `summhay status`."""
         return asdict(self)
 
 
@@ -108,25 +111,25 @@ class RunEntry:
     created: str
     """When the run was created (ISO 8601, UTC)."""
     status: str
-    """Like `StatusResult.status`; damaged if the run cannot be read (`summhay status RUN` reports why)."""
+    """See `StatusResult.status`; `damaged` if the run cannot be read (`summhay status RUN` reports why)."""
     cells: Mapping[str, int] | None
-    """Numbers of items, like `StatusResult.cells`; None for a damaged run."""
+    """See `StatusResult.cells`; None for a damaged run."""
     usd: Mapping[str, float | None] | None
-    """As `StatusResult.usd`."""
+    """See `StatusResult.usd`; None for a damaged run."""
     bytes: int
-    """Size of its tables and commits. Answers are not included: they belong to the store."""
+    """Size of the run's tables and commits in bytes. Answers are not included, since several runs share them."""
 
 
 def entries(store: storage.Store) -> list[RunEntry]:
-    """All runs of the store, newest first. Raises StoreError if the log cannot be read."""
+    """Return all runs of the store, newest first. Raises StoreError if the log cannot be read."""
     runs, index = [], store.log()
     try:
-        # All drivers that have not ended are watched at the same time.
+        # Watch all drivers that have not ended at the same time, since watching takes seconds.
         numbers = [record.number for record in storage.open_sessions(store.files)]
         living_now = storage.live_sessions(store.files, numbers)
         alive = {number: number in living_now for number in numbers}
     except storage.StoreError:
-        # If a driver's record is damaged, each run looks for its own driver.
+        # A driver's record is damaged. So watch the driver of each run separately.
         alive = {}
     for run_id in store.run_ids():
         size, created = 0, 0.0
@@ -151,7 +154,7 @@ def _when(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """The state of a run; the fields are those of `StatusResult`."""
+    """The state of a run. For the fields, see `StatusResult`."""
 
     status: str
     cells: Mapping[str, int]
@@ -167,7 +170,7 @@ def _standing(
     history: History,
     alive: Mapping[int, bool] | None = None,
 ) -> _Standing:
-    """The state of the run. `alive`: session -> whether its driver is alive, for sessions that were watched already."""
+    """Return the state of the run. `alive`: session -> whether its driver is alive, for sessions that were already watched."""
     total = benchmark.n_items_of(run) if benchmark is not None else run.record["cells"]
     excesses = index.excesses(run.run_id)
     claims = excess_totals(excesses.values(), history.reach.token_margins) if excesses else []
@@ -190,7 +193,7 @@ def _standing(
 
 
 def status(run: storage.RunStore) -> StatusResult:
-    """The status of a run. Raises StoreError, for example where its tables cannot be read."""
+    """Return the status of a run. Raises StoreError, for example if its tables cannot be read."""
     check_record(run)
     run = run.at()
     record, history = run.record, History(run)
@@ -198,9 +201,9 @@ def status(run: storage.RunStore) -> StatusResult:
     ends = Counter[str]()
     for end, n in answers.select("finish_reason", "n").iter_rows():
         ends[end] += n
-    # The status does not need the benchmark's code, which may be a user's own and missing here.
+    # The benchmark may be a user's own and missing on this machine; the status does not need its code.
     benchmark = _benchmark(record)
-    # Read it before the log: answers that come in between would seem to be missing from the log.
+    # Read the money before the log. Otherwise answers that arrive in between would seem to be missing from the log.
     money_record, index = run.money.newest(), run.log()
     damaged = [*history.damaged()]
     for kind, digest in sorted(set(() if benchmark is None else benchmark.objects(run))):
@@ -252,7 +255,7 @@ def status(run: storage.RunStore) -> StatusResult:
 
 
 def driver_of(run: storage.RunStore, start: StartRecord | None, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
-    """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown.)
+    """Return (the driver of the run, empty if it is not running; how its latest start ended, empty if unknown).
 
     `alive`: see `_standing`.
     """
@@ -275,9 +278,11 @@ def _work_left(
     open_items: int,
     damaged: bool,
 ) -> dict[str, Any]:
-    """The remaining work. For a damaged run it is planned from the remaining files, since its recorded figures are wrong.
+    """Return the remaining work. For a damaged run, the work is planned from the intact files, since recorded figures may be
+    wrong.
 
-    Otherwise it is the record of the last stop, else the driver's last report, else the benchmark's bounds.
+    For other runs, the first of these that exists is used: the record of the last stop, the driver's last report, and a plan if
+    the benchmark has bounds.
     """
     unknown = {"cells": open_items, "calls": None, "usd": None}
     if not damaged:
@@ -292,7 +297,7 @@ def _work_left(
 
 
 def left_by_driver(run: storage.RunStore, start: StartRecord | None) -> dict[str, Any] | None:
-    """The remaining work in the last report of a start's driver; None if there is no report or it lacks the calls."""
+    """Return the remaining work in the last report of a start's driver; None if there is no report or if it lacks the calls."""
     told = None if start is None else storage.driver_report(run.store.files, start["session"], DriverReport)
     return None if told is None or told["left"]["calls"] is None else {**told["left"]}
 

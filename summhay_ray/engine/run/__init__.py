@@ -1,1 +1,1 @@
-"""Executes a run in this process, with progress, heartbeat and stop."""
+"""Executes a run: queues, workers, batches, progress, heartbeats and stopping. Uses no Ray."""

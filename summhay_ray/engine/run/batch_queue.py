@@ -1,12 +1,14 @@
-"""The requests of a run that go by batch APIs: gathers them, submits batches, waits for them, and books the results. No Ray.
+"""Sends a run's requests through batch APIs: collects them, submits batches, waits, and records answers and costs. Uses no Ray.
 
-It runs in the driver. A worker parks an item whose requests wait for a batch (`Parking`), and reports these. When no item of a
-queue can go on, its requests are submitted. When a batch has ended, its answers are written to the log, and the parked items are
-answered again; they find the answers there. So a wave of batches follows another one only where requests depend on answers.
+It runs in the driver. If an item's requests must wait for a batch, a worker parks the item and reports the requests (`Parking`).
+When no item of a queue can continue, the queue's requests are submitted. When a batch has ended, its answers are written to the
+log, and the parked items are answered again; they find the answers in the log. So a second batch is needed only if requests
+depend on answers.
 
-The order makes a batch safe against a kill at any moment: its money is reserved durably; its record with the keys is stored; it
-is created, with the record's token; the provider's id is stored. A driver that finds a record without an id searches for the
-token at the provider. The record is ended once all answers are in the log, and their price is charged.
+A kill at any moment loses nothing, because of the order of the steps. First the batch's money is reserved durably. Then its
+record with the keys is stored. Then it is created with the record's token, and the provider's id is stored. If a driver finds a
+record without an id, it searches for the token at the provider. When all answers are in the log, the record is marked as ended,
+and their price is charged.
 """
 
 from __future__ import annotations
@@ -50,27 +52,28 @@ T = TypeVar("T")
 
 SHORTEST_POLL_S, LONGEST_POLL_S = 0.5, 60.0
 POLLS_AN_AGE = 20
-"""A batch is polled again after this part of its age."""
+"""The time until the next poll of a batch is the batch's age divided by this number."""
 SEARCH_S = 5.0
-"""A batch that is not in the provider's list this long after a doubt was not created."""
+"""If it is unknown whether a batch was created, and the provider does not list it for this long, it was not created."""
 GONE_AFTER_S = 600.0
-"""A batch that the provider does not know for this long is gone. A new one may be unknown for a moment."""
+"""If a provider does not know a batch for this long, the batch is lost. A new batch may be unknown for a moment."""
 TRIES, PAID_TRIES = 6, 3
-"""Maximum number of batches in which a request may stay unanswered: if that costs nothing, and if it may have been paid for."""
+"""A request fails after this many batches have left it unanswered. The first number applies if they cost nothing, the second if
+they may have cost money."""
 CREATIONS = 8
 """Maximum number of attempts to create a batch."""
 POLLS_BEFORE_OUT = 3
-"""After this many failed polls, a batch counts as submitted and at work, so that a detached driver may end without an answer from
-its provider."""
+"""After this many failed polls, a batch counts as in progress. So a detached driver can end although the provider does not
+answer."""
 LINES_TOGETHER = 256
-"""Answers that are written to the log at once."""
+"""Maximum number of answers that are written to the log at a time."""
 FULL_PAUSE_S = 60.0
-"""Pause after a batch that the provider did not accept because too much is enqueued there."""
+"""Pause after the provider refused a batch because too many tokens are enqueued there."""
 
 
 @dataclass
 class _Parked:
-    """A parked item: the keys of its requests, and those of them that are not decided yet."""
+    """A parked item, the keys of its requests, and the keys of its open requests, which are neither answered nor decided."""
 
     work: WorkItem
     keys: Sequence[str]
@@ -86,7 +89,8 @@ class _Group:
 
 
 class BatchQueue:
-    """See the module. `act` calls a method of the ledger for the worker `name`, which `port` connects to the ledger."""
+    """The queue that this module describes. `act` calls a method of the ledger for the worker `name`; `port` is the worker's
+    connection to the ledger."""
 
     def __init__(self, work: Work, name: str, log: LogWriter, port: LedgerPort, act: Callable[..., Awaitable[Any]]) -> None:
         self._work, self._name, self._log, self._act = work, name, log, act
@@ -99,19 +103,19 @@ class BatchQueue:
         self._items_of: dict[str, list[str]] = {}
         self._groups: dict[tuple[str, str], _Group] = {}
         self._submitted: set[str] = set()
-        """Keys that are being submitted, or are in batches that have not ended."""
+        """Keys of requests that are being submitted, or are in batches that have not ended."""
         self._ids: set[str] = set()
-        """The providers' ids of the run's batches."""
+        """The ids that the providers gave the run's batches."""
         self._answered: set[str] = set()
         self._decided: dict[str, Mapping[str, Any]] = {}
         self._tries: Counter[str] = Counter()
         self._ready: list[WorkItem] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._out: set[str] = set()
-        """Tokens of the batches that are being answered by their providers."""
+        """Tokens of the batches that are in progress at their providers."""
         self._reserving = asyncio.Lock()
         self._without_money = 0
-        """Submissions that wait for money."""
+        """Number of submissions that wait for money."""
         self._not_before: dict[str, float] = {}
         self._cancelling = False
         self._changed = asyncio.Event()
@@ -119,7 +123,7 @@ class BatchQueue:
 
     @classmethod
     def inline(cls, work: Work, session: int, service: LedgerService) -> BatchQueue:
-        """The queue of a driver whose ledger is in this process. `session`: the number of the driver's session."""
+        """Return the queue of a driver whose ledger is in this process. `session`: the number of the driver's session."""
         log = LogWriter(work.run.store.files, session)
 
         async def act(verb: Any, *arguments: Any) -> Any:
@@ -130,12 +134,12 @@ class BatchQueue:
     # --- parked items -------------------------------------------------------------------------------------------------
 
     def park(self, work: WorkItem, requests: Sequence[BatchRequest]) -> None:
-        """Take an item whose open requests all wait for batches."""
+        """Add an item whose open requests all wait for batches."""
         item_id = work.item.id
         parked = self._items[item_id] = _Parked(work, [request.claim.key for request in requests], set())
         for request in requests:
             key, claim = request.claim.key, request.claim
-            # It may have been decided since the item asked.
+            # The request may have been answered or decided since the item sent it.
             if key in self._answered or key in self._decided:
                 continue
             parked.open.add(key)
@@ -148,14 +152,14 @@ class BatchQueue:
             self._unpark(item_id)
 
     def look(self) -> None:
-        """Look again at what can be done: an item was parked or has ended."""
+        """Make `feed` check again what can be submitted. Call this when an item was parked or has ended."""
         self._changed.set()
 
     async def feed(self, is_drained: Callable[[str], bool]) -> AsyncGenerator[Sequence[WorkItem], None]:
-        """Yield parked items once their requests are decided, until no item is parked or, with `detach`, only providers have work
-        left.
+        """Yield parked items as soon as their requests are answered or decided. Ends when no item is parked or, with `detach`,
+        when only the providers have work left.
 
-        `is_drained`: whether nothing of a queue waits or is in progress, except parked items.
+        `is_drained`: returns whether no item of a queue waits or is in progress, apart from parked items.
         """
         await self.resume()
         while True:
@@ -173,12 +177,12 @@ class BatchQueue:
     def _is_over(self) -> bool:
         if self._ready or any(group.requests for group in self._groups.values()):
             return False
-        # Submissions that wait for money may wait for that of the batches at work.
+        # Submissions that wait for money may have to wait for the money of batches in progress.
         waiting = len(self._tasks) == len(self._out) + self._without_money
         return not self._tasks or (self._work.detach and waiting and bool(self._out))
 
     def _flush(self, is_drained: Callable[[str], bool]) -> None:
-        """Submit the requests that need not wait for others."""
+        """Submit the requests that need not wait for more requests."""
         for (model, stage), group in self._groups.items():
             batching = self._settings[model].batch
             if not group.requests or batching is None:
@@ -203,20 +207,20 @@ class BatchQueue:
             self._begin(self._submit(model, stage, self._take(group, chosen)))
 
     def _take(self, group: _Group, keys: Iterable[str]) -> list[BatchRequest]:
-        """Remove requests from their group. From now on their keys are submitted: an item that is parked before the task of
-        the submission begins must not ask them again."""
+        """Remove requests from their group, and mark them as submitted. So an item that is parked before the submission begins
+        does not submit them again."""
         taken = [group.requests.pop(key)[1] for key in keys]
         self._submitted.update(request.claim.key for request in taken)
         group.size -= sum(len(request.body) for request in taken)
         return taken
 
     def _decide(self, decisions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note requests for which no batch has an answer."""
+        """Record the decisions about requests that no batch has answered."""
         self._decided |= decisions
         self._settle(decisions)
 
     def _settle(self, keys: Iterable[str]) -> None:
-        """Unpark the items that wait only for these requests, which are decided, answered, or to be asked again."""
+        """Unpark the items that wait only for these requests. Each was answered, was decided, or will be sent again."""
         for key in keys:
             self._submitted.discard(key)
             for item_id in self._items_of.pop(key, ()):
@@ -234,7 +238,7 @@ class BatchQueue:
     # --- batches ------------------------------------------------------------------------------------------------------
 
     async def resume(self, cancel: bool = False) -> None:
-        """Go on with the batches that earlier sessions left open. `cancel`: cancel all batches."""
+        """Continue the batches that earlier sessions left open. `cancel`: cancel all batches."""
         self._cancelling = cancel
         records = await asyncio.to_thread(self._records.all)
         self._ids.update(record.id for record in records if record.id)
@@ -244,12 +248,12 @@ class BatchQueue:
             keys, group = _keys(record), self._groups.get((record.model, record.stage))
             self._submitted.update(keys)
             if group is not None:
-                # Items that were parked while the records were read wait for this batch.
+                # Items that were parked while the records were read now wait for this batch.
                 self._take(group, [key for key in keys if key in group.requests])
             self._begin(self._go_on(record))
 
     async def wait(self) -> None:
-        """Return when no batch is open."""
+        """Wait until no batch is open."""
         while self._tasks:
             self._changed.clear()
             self._check_tasks()
@@ -257,7 +261,7 @@ class BatchQueue:
         self._check_tasks()
 
     async def close(self) -> None:
-        """Stop waiting for batches. The next session goes on with them."""
+        """Stop waiting for batches. The next session continues them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -268,7 +272,7 @@ class BatchQueue:
 
     @property
     def doing(self) -> str:
-        """What the queue waits for, for the progress; empty if for nothing."""
+        """What the queue waits for, as text for the progress; empty if it waits for nothing."""
         n = len(self._out)
         return f"waiting for {n} batch{'' if n == 1 else 'es'}" if n else ""
 
@@ -278,7 +282,7 @@ class BatchQueue:
         task.add_done_callback(lambda _: self._changed.set())
 
     def _check_tasks(self) -> None:
-        """Forget the tasks that have ended. Raises their errors."""
+        """Remove the tasks that have ended. Raises their errors."""
         done = {task for task in self._tasks if task.done()}
         self._tasks -= done
         for task in done:
@@ -295,17 +299,17 @@ class BatchQueue:
             self._work.note(line)
 
     async def _submit(self, model: str, stage: str, requests: list[BatchRequest]) -> None:
-        """Reserve money for as many of the requests as the budgets allow, and submit them."""
+        """Submit the requests. Each batch has as many requests as the budgets allow."""
         batching = self._settings[model].batch
         assert batching is not None
         while requests:
             await asyncio.sleep(max(0.0, self._not_before.get(model, 0.0) - time.monotonic()))
-            # One submission at a time, so that no other one takes the money before it is reserved.
+            # Reserve for one submission at a time, so that no other submission takes the money before it is reserved.
             async with self._reserving:
                 worst = [request.claim.worst_micros for request in requests]
                 fits = await self._act(Ledger.fitting, self._name, (stage, model), worst)
-                # If none fits now, claim money for the cheapest alone: the ledger answers once money is free, or says that there
-                # will be none.
+                # If none fits now, claim money for the cheapest one only. The ledger answers when money is available, or when it
+                # is clear that there will be none.
                 chosen = _first([requests[at] for at in fits] or [requests[worst.index(min(worst))]], self._api(model))
                 claims = [one.claim for one in chosen]
                 body = [(one.key, one.worst_micros, one.input_tokens, one.output_tokens) for one in claims]
@@ -327,7 +331,7 @@ class BatchQueue:
                 return
             if state == "budget":
                 if not fits:
-                    # Their items stay unfinished, like those of all requests that do not fit.
+                    # No request fits, so the items stay unfinished.
                     return
                 continue
             if not self._client.may_send(granted, model + BATCH, paid=record.worst_micros > 0):
@@ -339,7 +343,7 @@ class BatchQueue:
             self._begin(self._create(record, chosen))
 
     async def _create(self, record: BatchRecord, requests: Sequence[BatchRequest]) -> None:
-        """Create a batch whose money is reserved, and follow it."""
+        """Create a batch whose money is reserved, and wait for its end."""
         api = self._api(record.model)
         await asyncio.to_thread(self._records.write, record)
         for attempt in range(1, CREATIONS + 1):
@@ -361,7 +365,7 @@ class BatchQueue:
         await self._follow(record, batch_id)
 
     async def _go_on(self, record: BatchRecord) -> None:
-        """Go on with a batch of an earlier session."""
+        """Continue a batch of an earlier session."""
         batch_id = record.id or await self._find(record)
         if batch_id:
             await self._follow(record, batch_id)
@@ -370,12 +374,12 @@ class BatchQueue:
             self._settle(_keys(record))
 
     async def _unsent(self, record: BatchRecord, stop: tuple[str, str] | None) -> None:
-        """End a batch that was not created. `stop`: why the model must be given up, if it must."""
+        """Record the end of a batch that was never created. `stop`: why the model must be stopped; None if it need not."""
         await asyncio.to_thread(self._records.ended, record.token, "unsent", 0)
         self._client.settle(Settlement(record.key, record.model + BATCH, 0, sent=False, stop=stop))
 
     async def _find(self, record: BatchRecord) -> str | None:
-        """The id of a batch that may have been created; None if it was not."""
+        """Return the id of a batch that may have been created; None if it was not created."""
         until, keys = time.monotonic() + SEARCH_S, frozenset(_keys(record))
         while True:
             try:
@@ -390,7 +394,7 @@ class BatchQueue:
             await asyncio.sleep(SHORTEST_POLL_S if time.monotonic() < until else self._pause_s(record))
 
     def _check_key(self, record: BatchRecord, error: CallFailed) -> None:
-        """Raises UserError for an error that does not go away by waiting."""
+        """Raise UserError for an error that waiting does not resolve, such as a refused key."""
         if error.decision.kind == "model" and error.status != 404:
             raise UserError(f"{record.model}: its batch cannot be reached: {error}; mend it, and run again: the batch is kept")
 
@@ -399,7 +403,7 @@ class BatchQueue:
         return min(LONGEST_POLL_S, max(SHORTEST_POLL_S, (time.time() - record.began) / POLLS_AN_AGE))
 
     async def _follow(self, record: BatchRecord, batch_id: str) -> None:
-        """Wait until a batch has ended, and book it."""
+        """Wait until a batch has ended, then store its answers and charge them."""
         await asyncio.to_thread(self._records.submitted, record.token, batch_id)
         self._ids.add(batch_id)
         api, batching, failures, unknown_since = self._api(record.model), self._settings[record.model].batch, 0, 0.0
@@ -416,7 +420,7 @@ class BatchQueue:
                     await api.cancel(batch_id)
                     how = "cancelled"
                     if not self._cancelling:
-                        self._note(f"{record.model}: a batch is cancelled after max_wait_h; what it lacks is asked again")
+                        self._note(f"{record.model}: a batch is cancelled after max_wait_h; its missing answers are asked again")
             except CallFailed as error:
                 self._check_key(record, error)
                 failures, pause_s = failures + 1, max(pause_s, error.decision.after_s or 0.0)
@@ -445,11 +449,12 @@ class BatchQueue:
     # --- books --------------------------------------------------------------------------------------------------------
 
     async def _book(self, record: BatchRecord, state: BatchState, lines: Sequence[Line], how: str) -> None:
-        """Write the answers of a batch to the log, charge them, end the batch, and decide about what it lacks."""
+        """Write the answers of a batch to the log, charge them, mark the batch as ended, and decide about its unanswered
+        requests."""
         asked = {request[0]: request for request in record.requests}
         found: dict[str, Line] = {}
         for line in lines:
-            # An answer counts, whatever other lines say about the same request.
+            # If a request has several lines, an answer takes precedence over other lines.
             if line.key in asked and (line.key not in found or (line.kind == "answer" and found[line.key].kind != "answer")):
                 found[line.key] = line
         before = set(await self._act(Ledger.answered, self._name, [*asked]))
@@ -458,10 +463,10 @@ class BatchQueue:
         charged = 0
         for start in range(0, len(fresh), LINES_TOGETHER):
             charged += await self._write(record, fresh[start : start + LINES_TOGETHER])
-        # The provider may count more answers than it returns. The missing ones may be on its bill.
+        # The provider may count more answers than it returns, and may charge for the missing ones.
         lacking = sorted((asked[key][1] for key in asked.keys() - found.keys() - before), reverse=True)
         uncertain = sum(lacking[: max(0, state.answered - len(paid))])
-        # Flush first: the parked items look for the answers next.
+        # Flush first, since the parked items look for the answers next.
         await self._client.flush()
         await self._act(Ledger.end_batch, self._name, record.key, charged, uncertain)
         answered = before | {line.key for line in paid if line.kind == "answer"}
@@ -480,18 +485,18 @@ class BatchQueue:
                 decisions[key] = decision
         n_again = len(asked) - len(answered) - len(decisions)
         if n_again and not self._cancelling:
-            self._note(f"{record.model}: {n_again} of the {len(asked)} requests of a batch have no answer, and are asked again")
+            self._note(f"{record.model}: {n_again} of the {len(asked)} requests of a batch have no answer, and are sent again")
         self._decide(decisions)
         self._settle(asked)
 
     def _decision(self, key: str, line: Line | None, state: BatchState, flaw: str | None) -> Mapping[str, Any] | None:
-        """The failure of a request that its batch did not answer; None if it is asked again."""
+        """Return the failure of a request that its batch did not answer; None if the request is sent again."""
         if flaw is not None:
             return _failed("bad_request", flaw)
         if state.is_full:
             return None
         if line is not None and line.kind in ("expired", "cancelled") and state.answered:
-            # Ask again without limit: each batch with some answers leaves fewer requests.
+            # Send it again without a limit: each batch that has some answers leaves fewer requests.
             return None
         self._tries[key] += 1
         error, message, most = "batch_incomplete", "its batch ended without a line for it", PAID_TRIES
@@ -509,7 +514,7 @@ class BatchQueue:
         return _failed(error, message, attempts=self._tries[key]) if self._tries[key] >= most else None
 
     async def _write(self, record: BatchRecord, lines: Sequence[Line]) -> int:
-        """Write answers to the log, and tell the ledger. Returns their price in micro-dollars."""
+        """Write answers to the log, and report them to the ledger. Returns their price in micro-dollars."""
         model = self._settings[record.model]
         settings = replace(model, price=model.price.times(record.price_factor))
         requests = {request[0]: request for request in record.requests}
@@ -523,7 +528,7 @@ class BatchQueue:
                 assert reply is not None
                 if line.kind != "answer":
                     reply = replace(reply, flaw=line.message or "the answer is unreadable")
-                # An unusable answer is stored under another key, so that the request is asked again.
+                # An unusable answer is stored under another key, so that the request is sent again.
                 key = f"{line.key}/{record.token}" if reply.flaw else line.key
                 known: dict[str, Any] = {
                     "kind": "answer",
@@ -539,7 +544,7 @@ class BatchQueue:
             return records
 
         records = await asyncio.to_thread(work)
-        # The log takes one caller at a time.
+        # The log allows one caller at a time.
         async with self._appending:
             locations = await asyncio.to_thread(self._log.append, [line for _, line in records])
         for (one, _), location in zip(records, locations, strict=True):
@@ -554,23 +559,23 @@ def _keys(record: BatchRecord) -> list[str]:
 
 
 def _claim(record: BatchRecord) -> Claim:
-    """The claim for the money of a whole batch."""
+    """Return the claim for the money of a whole batch."""
     read, answered = sum(tokens for _, _, tokens, _ in record.requests), sum(tokens for _, _, _, tokens in record.requests)
     return Claim(record.key, record.model + BATCH, record.stage, record.worst_micros, read, answered)
 
 
 def _failed(error: str, message: str, attempts: int = 1, retryable: bool = True, kind: str = "failed") -> Mapping[str, Any]:
-    """The fields of a failure, for `no_answer`."""
+    """Return the fields of a failure, for `no_answer`."""
     known = {"kind": kind, "error": error, "message": message}
     return {**known, "attempts": attempts, "usd_micros": 0, "retryable": retryable}
 
 
 def _first(requests: Sequence[BatchRequest], api: BatchApi) -> list[BatchRequest]:
-    """The first requests, as many as a batch of the provider may have."""
+    """Return the first requests, as many as a batch of the provider may contain."""
     chosen: list[BatchRequest] = []
     size = 0
     for request in requests[: api.most_requests]:
-        # The 200 bytes are for its key and its frame.
+        # The 200 bytes are for the request's key and the JSON around its body.
         size += len(request.body.encode()) + 200
         if chosen and size > api.most_bytes:
             break

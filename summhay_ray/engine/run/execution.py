@@ -1,7 +1,7 @@
-"""What both executors share: the work of a start, the choice of an executor, heartbeats and stopping. No Ray.
+"""The parts that both executors share: the work of a start, the choice of the executor, heartbeats and stopping. Uses no Ray.
 
-`inline.py` runs in this process, `engine/ray/executor.py` on Ray actors. Both use the same ledger, log, budget, commits and
-tables.
+The executor in `inline.py` runs in this process, and that in `engine/ray/executor.py` on Ray actors. Both use the same ledger,
+log, budget, commits and tables.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ T = TypeVar("T")
 
 LOOK_EVERY_S = 0.25
 DRAIN_S = 20.0
-"""Longest time that a stopped run, or a stopping worker, waits for the calls in flight."""
+"""Maximum time that a stopping run or worker waits for the calls in flight."""
 
 BY_SIGTERM = "stopped by SIGTERM"
 BY_REQUEST = "stopped by `summhay stop`"
 
 INLINE_WITHIN_S = 20.0
-"""Work that takes less than this runs inline: starting a cluster takes about as long."""
+"""Work that takes less time than this runs inline, since starting a cluster takes about as long."""
 CALL_S = 0.004
-"""CPU seconds per call in one process, including its item and rows."""
+"""CPU seconds per call in one process, including the work for its item and rows."""
 LOCAL_ITEM_S = 0.05
-"""Least CPU seconds per item of a model that runs in the worker."""
+"""Minimum CPU seconds per item of a model that runs in the worker."""
 
 
 class Stopped(UserError):
-    """The run was stopped by SIGTERM or by `summhay stop`. Its answers are kept."""
+    """Raised if the run was stopped by SIGTERM or by `summhay stop`. Its answers are kept."""
 
     exit_code = 143
 
 
 @dataclass
 class Heartbeat:
-    """What a driver learns from the store while `beating` keeps its session alive there."""
+    """A driver's session, and what its heartbeat thread (`beating`) reads about it in the store."""
 
     session: DriverSession
     superseded: str = ""
-    """The driver that took the run over; empty if none did."""
+    """The driver that took over the run; empty if none did."""
     asked_to_stop: bool = False
     """Whether `summhay stop` asked this start to stop."""
     how: str = "stopped"
-    """How the session ends: "stopped" unless the run sets "done"."""
+    """How the session ends: "stopped", unless the run sets this to "done"."""
 
 
 @contextlib.contextmanager
 def beating(session: DriverSession) -> Iterator[Heartbeat]:
-    """A context that keeps the driver's session alive in the store, and afterwards records how it ended. It notices takeovers and
-    stop requests."""
+    """Return a context that sends heartbeats for the driver's session to the store, and at its end records how the session ended.
+    It also looks for takeovers and stop requests."""
     heartbeat, over = Heartbeat(session), threading.Event()
 
     def beat() -> None:
         while not over.wait(BEAT_S):
-            # If the store does not answer, retry with the next beat: everything that needs the store waits for it anyway.
+            # If the store does not answer, try again with the next beat. Everything that needs the store waits for it anyway.
             with contextlib.suppress(StoreError, OSError):
                 session.beat()
                 heartbeat.superseded = heartbeat.superseded or session.superseded() or ""
@@ -77,7 +77,7 @@ def beating(session: DriverSession) -> Iterator[Heartbeat]:
     finally:
         over.set()
         thread.join()
-        # If the store cannot be reached, the missing beats show the end.
+        # If the store cannot be reached, the missing heartbeats show that the session ended.
         with contextlib.suppress(StoreError, OSError):
             session.end("superseded" if heartbeat.superseded else heartbeat.how)
 
@@ -89,13 +89,13 @@ class Work:
     workload: Workload[Any]
     run: RunStore
     left: Mapping[str, Sequence[Item]]
-    """Source -> its unfinished items, in the order of answering."""
+    """Source -> its unfinished items, in the order in which they are answered."""
     note: Callable[[str], None] | None = None
-    """Called with a line when the run is stopping, and about its batches."""
+    """Called with a line of text when the run is stopping, and with lines about its batches."""
     n_items: int = 0
-    """Number of items of the run, including the finished ones."""
+    """Number of items of the run, including finished items."""
     detach: bool = False
-    """End when nothing but batches is left to wait for."""
+    """Whether the start ends as soon as only batches are left to wait for."""
 
     @property
     def has_batches(self) -> bool:
@@ -104,14 +104,14 @@ class Work:
         return any(model.batch is not None for model in settings) or bool(self.run.batches.all(only_open=True))
 
     def stopping(self, in_flight: int) -> None:
-        """Note that the run is stopping, and how many calls it still waits for."""
+        """Tell the user that the run is stopping, and for how many calls it still waits."""
         if self.note is not None:
             calls = f"{in_flight} call{'' if in_flight == 1 else 's'}"
             self.note(f"stopping, waiting for {calls} in flight (a second signal stops at once)" if in_flight else "stopping")
 
 
 def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
-    """The executor (inline or ray) and why it was chosen; the reason is empty if the user chose it.
+    """Return the executor (inline or ray) and the reason for it. The reason is empty if the user chose the executor.
 
     Raises UserError if `executor` and `address` contradict each other.
     """
@@ -123,7 +123,7 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
         return "ray", "executor: ray, since an address is given"
     if work.workload.spec.resources:
         return "ray", "executor: ray, since the spec gives resources to actors"
-    # Computation only: waits for models and rate limits take as long on a cluster.
+    # Count only computing time: waiting for models and rate limits takes as long on a cluster.
     queues, items = work.workload.queues(), [item for left in work.left.values() for item in left]
     seconds = sum(max(CALL_S * (1 + item.size), LOCAL_ITEM_S * queues[item.queue].computes) for item in items)
     n_items = len(items)
@@ -135,19 +135,19 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
 
 
 def hear_sigterm() -> None:
-    """Make SIGTERM raise Stopped from now on. Ray and asyncio reset the handler when they end, so it is set again after them."""
+    """Make SIGTERM raise Stopped. Ray and asyncio reset the handler when they end, so this is called again after them."""
 
     def stop(*_: object) -> None:
         raise Stopped(BY_SIGTERM)
 
-    # Only the main thread receives signals. Elsewhere, as in a notebook, the user interrupts the run.
+    # Only the main thread receives signals. If this is another thread, as in a notebook, the user can interrupt the run.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, stop)
 
 
 @contextlib.contextmanager
 def hearing_sigterm() -> Iterator[None]:
-    """While the block runs, SIGTERM raises Stopped."""
+    """Return a context in which SIGTERM raises Stopped."""
     before = signal.getsignal(signal.SIGTERM)
     hear_sigterm()
     try:
@@ -158,7 +158,7 @@ def hearing_sigterm() -> Iterator[None]:
 
 
 def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine that awaits `until_stopped` in parallel with its work. Raises Stopped if a second SIGTERM cancelled it."""
+    """Run a coroutine that awaits `until_stopped` while it works. Raises Stopped if a second SIGTERM cancelled the coroutine."""
     try:
         return run_loop(work)
     except asyncio.CancelledError:
@@ -168,12 +168,13 @@ def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -> None:
-    """Wait until the run must stop. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request.
+    """Wait until the run must stop. Raises Superseded if another driver takes over the run, and Stopped on SIGTERM or a stop
+    request.
 
-    From then on, SIGTERM acts like a second Ctrl-C: it cancels the `whole` run, which waits for its calls.
+    Afterwards, another SIGTERM acts like a second Ctrl-C: it cancels `whole`, the task of the run, which waits for its calls.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
+    # Only the main thread may handle signals. If this is another thread, as in a notebook, the user can interrupt the run.
     with contextlib.suppress(ValueError, RuntimeError):
         loop.add_signal_handler(signal.SIGTERM, stop.set)
     try:
@@ -193,7 +194,8 @@ async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -
 
 
 async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:
-    """The result of `work`, or the first error among `work` and `others`. The tasks that are still running are cancelled."""
+    """Return the result of `work`, or raise the first error of `work` or `others`. Then cancel the tasks that are still
+    running."""
     try:
         waiting = {work, *others}
         while not work.done():

@@ -1,7 +1,7 @@
-"""The inline executor: a run in this process, on one event loop, without Ray.
+"""The inline executor, which executes a run in this process, in one event loop and without Ray.
 
-It suits small runs, tests and notebooks, since the first call is sent at once. It uses the same ledger, log, budget, commits and
-tables as a run on a cluster.
+It sends the first call immediately, which suits small runs, tests and notebooks. It uses the same ledger, log, budget, commits
+and tables as a run on a cluster.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class InlineExecution:
     _latest: dict[str, Any] = field(default_factory=dict, init=False)
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
-        """Take the run over and read its log. Raises StoreError, Superseded."""
+        """Take over the run and read its log. Raises StoreError, Superseded."""
         run, settings = self.work.run, self.work.workload.models.settings()
         self._heartbeat = heartbeat
         self._committer = run.committer(heartbeat.session.number)
@@ -43,19 +43,19 @@ class InlineExecution:
         self._latest = self._service.ledger.snapshot(time.monotonic())
 
     def snapshot(self) -> dict[str, Any]:
-        """The ledger's counters, spending and models. It may be called from any thread."""
+        """Return the ledger's counters, spending and models. May be called from any thread."""
         return dict(self._latest)
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        """Answer and commit the remaining items; returns the counts of what was committed.
+        """Answer and commit the remaining items. Returns the counts of committed items, rows and failures.
 
-        If it ends early (another driver, SIGTERM, Ctrl-C, an error), it first waits for the calls in flight and stores their
-        answers. Raises Superseded, Stopped, and the errors of workers.
+        Before it ends early (because of another driver, SIGTERM, Ctrl-C or an error), it waits for the calls in flight and stores
+        their answers. Raises Superseded, Stopped, and the errors of workers.
         """
         return run_stoppable(lambda: self._run(left))
 
     def finish(self) -> None:
-        """Merge the committed parts into the run's tables, once everything is committed."""
+        """Merge the committed parts into the run's tables. Call this when everything is committed."""
         self._committer.finish()
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
@@ -67,7 +67,8 @@ class InlineExecution:
 
         count: Callable[[Mapping[str, int]], None] = lambda numbers: service.act(Ledger.count, log.writer, numbers)  # noqa: E731
         gateway = Gateway(settings, service.port(log.writer), files, log, run.run_id, local=local, count=count)
-        # Without a reference to this object: the worker's cycle would keep it, and so all items, in memory after the run.
+        # The lambda must not refer to `self`. The worker is in a reference cycle, which would keep `self` and all items in
+        # memory.
         committer = self._committer
         self._commits: Batched[Parts, None] = Batched(lambda parts: asyncio.to_thread(committer.add, parts))
         worker = Worker(workload, run, gateway, self._commits, count)
@@ -84,7 +85,7 @@ class InlineExecution:
                 async with contextlib.aclosing(self._work_items(left, first)) as blocks:
                     await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
             except BaseException:
-                # The calls in flight are paid for: wait for their answers and keep them.
+                # The calls in flight are paid for, so wait for their answers and store them.
                 service.act(Ledger.stop)
                 self._latest = service.act(Ledger.snapshot)
                 self.work.stopping(self._latest["in_flight"])
@@ -99,13 +100,13 @@ class InlineExecution:
         finally:
             tending.cancel()
             self._latest = service.act(Ledger.snapshot)
-            # If the store does not answer, the calls in flight count as uncertain.
+            # If this fails because the store does not answer, the calls in flight later count as uncertain.
             with contextlib.suppress(StoreError, OSError):
                 await service.end()
         return dispatcher.counts
 
     async def _work_items(self, left: Left, first: Collection[str]) -> AsyncGenerator[Sequence[WorkItem], None]:
-        """The work items, a few sources at a time. The prepared rows of a source are committed before its items are answered."""
+        """Yield the work items, a few sources at a time. Commits the prepared rows of a source before its items are answered."""
         workload = self.work.workload
         for batch in batches(left):
             if not prepares(workload):
@@ -113,7 +114,7 @@ class InlineExecution:
                 continue
             works: list[WorkItem] = []
             rows: list[Finished] = []
-            # A thread per source: the run can be stopped between two of them.
+            # Use a thread per source, so that the run can be stopped between two sources.
             for source, items in batch.items():
                 own_works, own_rows = await asyncio.to_thread(prepare_sources, workload, {source: items}, first)
                 works += own_works
@@ -123,12 +124,12 @@ class InlineExecution:
             yield works
 
     async def _tend(self, service: LedgerService, worker: str, batches: BatchQueue | None) -> None:
-        """Keep the run's only worker alive for the ledger, and update the snapshot."""
+        """Send the worker's heartbeats to the ledger, and update the snapshot."""
         while True:
             service.act(Ledger.beat, worker)
             doing = batches.doing if batches is not None else ""
             self._latest = {**service.act(Ledger.snapshot), **({"doing": doing} if doing else {})}
-            # Merging only saves reads; if it fails now, it happens later.
+            # Merging only makes later reads faster. If it fails now, the parts are merged later.
             with contextlib.suppress(StoreError, OSError):
                 await asyncio.to_thread(self._committer.compact)
             await asyncio.sleep(LOOK_EVERY_S)

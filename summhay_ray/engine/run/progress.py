@@ -1,4 +1,4 @@
-"""The progress of a run for a live display, computed from the ledger's snapshots."""
+"""Computes the progress of a run from the ledger's snapshots, for a live display."""
 
 import contextlib
 import threading
@@ -14,9 +14,10 @@ from summhay_ray.outcome import MICROS
 
 RATE_OVER_S = 10.0
 LEFT_OVER_S = 60.0
-"""Seconds over which the rate for the time left is measured: longer than a pause, short enough to follow changes."""
+"""Seconds over which a model's rate is measured, to estimate the remaining time. This is longer than a pause, but short enough to
+follow changes."""
 ENOUGH = 0.1
-"""Without a plan, the time left is estimated once this share of the items is done."""
+"""Without a plan, the remaining time is estimated only after this share of the items is done."""
 BEAT_EVERY_S = 0.25
 SHOWN_EVERY_S = 0.5
 
@@ -25,8 +26,8 @@ Snapshot = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """One remote model: its calls, its recent requests and tokens per minute, its limits (None: no limit), and the reason if it
-    is slowed down."""
+    """The progress of a remote model. `requests`, `input_tokens` and `output_tokens` are recent rates per minute. `rpm`,
+    `input_tpm` and `output_tpm` are its limits; None: no limit."""
 
     model: str
     calls: int = 0
@@ -39,15 +40,15 @@ class ModelProgress:
     output_tpm: float | None = None
     in_flight: int = 0
     cap: int = 0
-    """Current limit on concurrent calls; a 429 halves it, answers raise it."""
+    """Current limit on concurrent calls. A 429 response halves it; answers raise it."""
     limited: int = 0
     """Number of 429 responses."""
     retries: int = 0
     paused_s: float = 0.0
     refused_s: float = 0.0
-    """Seconds since which it has answered only 429s; after `LONGEST_PAUSE_S` the model is stopped."""
+    """Seconds for which the model has returned only 429 responses. After `LONGEST_PAUSE_S` seconds, the model is stopped."""
     fallbacks: int = 0
-    """Calls of this start that the standard service tier served, for lack of capacity in the requested one."""
+    """Calls of this start that the standard service tier served because the requested tier had no capacity."""
     stopped: str = ""
     """Class of the error that stopped the model; empty if it is not stopped."""
 
@@ -60,7 +61,7 @@ class Progress:
     items_total: int
     items_done: int
     rows_total: int
-    """Expected rows of the benchmark's counted table; 0 if it counts none."""
+    """Expected number of rows of the benchmark's counted table; 0 if there is no such table."""
     rows: int
     spent_usd: float
     budget_usd: float | None
@@ -72,7 +73,7 @@ class Progress:
     uncertain_usd: float = 0.0
     """Maximum cost of calls whose outcome is unknown because a process was killed."""
     left_usd: float | None = None
-    """The part of the budget that is neither spent, nor reserved, nor uncertain."""
+    """The rest of the budget after spent, reserved and uncertain dollars; None without a budget."""
     calls: int = 0
     calls_a_second: float = 0.0
     tokens: int = 0
@@ -82,22 +83,22 @@ class Progress:
     """Number of 429 responses."""
     retries: int = 0
     models: tuple[ModelProgress, ...] = ()
-    """The remote models with requests."""
+    """The remote models that had requests."""
     in_flight: int = 0
     stopping: bool = False
-    """Whether the run is stopping: it waits for the calls in flight and sends no more."""
+    """Whether the run is stopping. It then sends no more calls, and waits for those in flight."""
     reused: int = 0
-    """Answers from the log, which were paid for before."""
+    """Number of answers from the log, which were paid for earlier."""
     unit: str = "items"
-    """The word for items."""
+    """The plural noun for items."""
     table: str = ""
     """Name of the counted table."""
     calls_left: int | None = None
-    """Expected number of calls to come, of the remote models if the run asks any; None until the plan is made."""
+    """Expected number of remaining calls, only of remote models if the run asks any; None until the plan is made."""
     usd_left: float | None = None
-    """The expected cost of these calls, even if the budget does not suffice."""
+    """The expected cost of these calls, which may exceed the rest of the budget."""
     doing: str = ""
-    """The present activity while no call is in flight, such as "preparing"."""
+    """The current activity while no call is in flight, such as "preparing"."""
 
     @property
     def answered(self) -> int:
@@ -107,7 +108,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The size of a run: total numbers of items and rows, and the numbers finished before this start."""
+    """The size of a run: the total numbers of items and rows, and how many were finished before this start."""
 
     run: str
     unit: str
@@ -122,14 +123,14 @@ class Extent:
 
 _OF_RUN = ("failures", "limited", "retries", "in_flight", "stopping", "reused", "doing")
 _OF_MODEL = ("calls", "in_flight", "cap", "limited", "retries", "paused_s", "refused_s", "fallbacks")
-"""Figures that a ledger's snapshot gives by the names of these fields."""
+"""Figures that have the same names in the ledger's snapshot as in `ModelProgress`."""
 LOCAL = ""
-"""Represents all models that run in the workers: only the sum of their calls is counted."""
+"""Stands for all models that run in the workers, for which only the sum of calls is counted."""
 
 
 @dataclass
 class Timeline:
-    """Turns snapshots into `Progress`."""
+    """Converts snapshots to `Progress`."""
 
     extent: Extent
     started: float
@@ -137,18 +138,18 @@ class Timeline:
     planned: Callable[[], PlanResult | None]
     """Returns the plan of this start, or None if it is not ready."""
     _made: deque[tuple[float, dict[str, float]]] = field(default_factory=deque, init=False)
-    """The calls that each model had answered at the times of the last `LEFT_OVER_S` seconds."""
+    """Times in the last `LEFT_OVER_S` seconds, with the number of calls that each model had answered by then."""
     _seen: deque[tuple[float, Snapshot]] = field(default_factory=deque, init=False)
     _spent_before: int | None = field(default=None, init=False)
 
     def progress(self, snapshot: Snapshot, now: float) -> Progress:
-        """The progress at `now` (seconds, monotonic)."""
+        """Return the progress at `now` (seconds, monotonic)."""
         self._seen.append((now, snapshot))
         while len(self._seen) > 2 and self._seen[0][0] < now - RATE_OVER_S:
             self._seen.popleft()
         extent, done = self.extent, snapshot.get("items_done", 0)
         seconds = now - self.started
-        # A worker that was killed and restarted may have counted some items twice.
+        # A killed and restarted worker may have counted some items twice.
         items = min(extent.items, extent.items_before + done)
         money = ("spent_micros", "reserved_micros", "uncertain_micros")
         spent, reserved, uncertain = (snapshot.get(name, 0) / MICROS for name in money)
@@ -183,10 +184,10 @@ class Timeline:
     def _left(
         self, snapshot: Snapshot, now: float, items: int, budget_left: float | None
     ) -> tuple[int | None, float | None, float | None]:
-        """The remaining (calls, dollars, seconds); None where unknown.
+        """Return the remaining (calls, dollars, seconds), each None if unknown.
 
-        Calls are the planned calls minus the calls made. Seconds are those of the slowest model, or until the budget is spent,
-        whichever is less. Without a plan, they are estimated from the share of finished items.
+        The calls are the planned calls minus the calls that were made. The seconds are those of the slowest model or, if that is
+        less, those until the budget is spent. Without a plan, they are estimated from the share of finished items.
         """
         made: dict[str, float] = {name: numbers.get("calls", 0) for name, numbers in snapshot.get("models", {}).items()}
         made[LOCAL] = max(0, snapshot.get("made", 0) - sum(made.values())) + snapshot.get(UNDER_WAY, 0) / 1000
@@ -212,10 +213,11 @@ class Timeline:
         planned = {model: sum(stage.calls for stage in stages) for model, stages in by_model.items()}
         to_come = {model: max(0.0, 1 - made.get(model, 0) / planned[model]) for model in planned}
         if not any(to_come.values()):
-            # More calls were made than planned, so the number of remaining calls is unknown.
+            # All planned calls were made, so the number of remaining calls is unknown.
             return None, None, None
         micros = {model: sum(stage.usd_micros for stage in stages) for model, stages in by_model.items()}
-        # The plan guesses the tokens of answers and the provider's cache: correct it by the actual cost of calls.
+        # The plan only guesses the length of answers and the effect of the provider's cache. Correct it by the calls' actual
+        # cost.
         planned_cost = sum(micros[model] * (1 - share) for model, share in to_come.items())
         dearer = (spent - self._spent_before) / planned_cost if planned_cost else 1.0
         usd = sum(micros[model] * share for model, share in to_come.items()) / MICROS * (dearer or 1.0)
@@ -226,11 +228,12 @@ class Timeline:
         return round(sum(planned[model] * to_come[model] for model in remote)), usd, seconds
 
     def _seconds(self, left: Mapping[str, tuple[Sequence[StagePlan], float]]) -> float | None:
-        """Seconds that the slowest model needs for its share of its stages: at its rate of the last `LEFT_OVER_S` seconds or at
-        its rate limits, whichever is slower. None if unknown."""
+        """Return the seconds that the slowest model still needs; None if unknown. `left`: model -> (its stages, the share of
+        their calls that is left). A model's speed is its rate in the last `LEFT_OVER_S` seconds or, if that is slower, its rate
+        limits."""
         (first, before), (last, calls) = self._made[0], self._made[-1]
         pace = {model: (last - first) / (n - before.get(model, 0)) for model, n in calls.items() if n > before.get(model, 0)}
-        # A model without calls so far is expected to be as fast as the fastest other model.
+        # Assume that a model without calls so far is as fast as the fastest model.
         fastest = min((seconds for model, seconds in pace.items() if model != LOCAL), default=None)
         longest: list[float] = []
         for model, (stages, share) in left.items():
@@ -272,8 +275,8 @@ class Timeline:
 
 @contextlib.contextmanager
 def watching(ask: Callable[[], Snapshot], show: Callable[[Snapshot], None]) -> Iterator[None]:
-    """A context that shows progress, with two threads. One requests snapshots, which also shows the ledger that the driver is
-    alive. The other displays them, which may be slow."""
+    """Return a context that shows the progress. One thread requests snapshots, which also shows the ledger that the driver is
+    alive. Another thread displays them, which may be slow."""
     last: Snapshot | None = None
     ended = threading.Event()
 

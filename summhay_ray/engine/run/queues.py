@@ -1,9 +1,9 @@
-"""How items reach the workers: in one queue per group of models, so that no model slows another. No Ray.
+"""Sends items to workers, with a separate queue per group of models, so that no model slows down another. Uses no Ray.
 
 Each queue sends items to the workers of its kind, independently of other queues. The number of items in progress is limited for
-each queue and worker. Items of one group share a long prompt prefix; they go to one worker, in order, so that its gateway can
-send the first of them alone and the others can use the provider's prompt cache. A worker that runs out of items takes over what
-still waits for another one.
+each queue and worker. Items of one group share a long prompt prefix, so one worker gets them, in order. Its gateway sends the
+first of them alone; then the others can use the provider's prompt cache. A worker that runs out of items takes over items that
+wait for another worker.
 """
 
 import asyncio
@@ -22,26 +22,26 @@ from summhay_ray.llm import BatchRequest
 T = TypeVar("T")
 
 Kind = str
-"""The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
-family of models with separate actors by the spec's `resources`, such as `transformers`."""
+"""The kind of a worker. `calling` workers ask providers. `computing` workers run models, which would block an event loop with
+calls. Any other kind is a family of models that has separate actors by the spec's `resources`, such as `transformers`."""
 
 COMPUTING: Kind = "computing"
 
 CALLING_AT_ONCE = 256
-"""Items in progress per calling worker: this number or twice a model's concurrency, whichever is larger, so that an item is
-always ready. Another worker can take over the items that wait beyond that."""
+"""Number of items in progress per calling worker: this or, if larger, twice the model's concurrency, so that an item is always
+ready. Only items beyond that number can be taken over by another worker."""
 
 COMPUTING_AT_ONCE = (4, 32)
-"""Fewest and most items in progress per computing worker."""
+"""Minimum and maximum number of items in progress per computing worker."""
 
 ITEMS_TOGETHER = 16
-"""Maximum batch size. A batch returns when its slowest item is done, so large batches would wait too long."""
+"""Maximum number of items in a batch. A batch returns when its slowest item is done, so large batches would wait too long."""
 
 BUDGET_STOPS = 64
-"""A queue stops sending after this many consecutive items that did not fit into the budget."""
+"""A queue stops sending after the budget has stopped this many consecutive items."""
 
 AHEAD = 4000
-"""Preparing pauses while every queue has this many waiting items."""
+"""Items are not prepared while every queue has at least this many waiting items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,24 @@ class WorkItem:
     problem: Mapping[str, Any] | None = None
     """The failure of preparing: stage, error, message, retryable."""
     home: int | None = None
-    """The worker that prepared it, by its number among those of its kind: it has already read the data named by the item's
-    `reads`."""
+    """The number of the worker that prepared the item. This worker has already read the data named by the item's `reads`."""
     decided: Mapping[str, Mapping[str, Any]] | None = None
-    """For an item that was parked: see `Parking`."""
+    """See `Parking`; None for an item that was not parked."""
     writes_input: bool = False
-    """Whether preparing its source also writes the rows of its input (`Workload.input_rows`)."""
+    """Whether the rows of its input (`Workload.input_rows`) are written when its source is prepared."""
 
 
 _SENT = ("prepared", "problem", "decided", "writes_input")
-"""The fields of a work item that are sent in addition to those of its item."""
+"""The fields of a work item that are sent, in addition to the fields of its item."""
 
 
 def batch_text(batch: Sequence[WorkItem]) -> str:
-    """A batch as JSON text, for `read_batch`."""
+    """Return a batch as JSON text, for `read_batch`."""
     return json.dumps([{**asdict(work.item), **{name: getattr(work, name) for name in _SENT}} for work in batch])
 
 
 def read_batch(text: str, home: int | None = None) -> list[WorkItem]:
-    """The work items of `batch_text`."""
+    """Return the work items from the text of `batch_text`."""
     works = json.loads(text)
     own = [{name: work.pop(name) for name in _SENT} for work in works]
     return [WorkItem(item=Item(**work), home=home, **rest) for work, rest in zip(works, own, strict=True)]
@@ -91,19 +90,19 @@ class ItemResult:
     """The requests that wait for a batch, if the item is parked."""
 
     def counts(self) -> dict[str, int]:
-        """Its contribution to the counts of the run."""
+        """Return what this item adds to the counts of the run."""
         return {} if self.over_budget or self.parked else {"items_done": 1, "counted": self.counted, "failures": self.failures}
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """Which workers a queue sends its items to, and how many at a time."""
+    """The workers to which a queue sends its items, and how many items it sends at a time."""
 
     kind: Kind
     workers: int
     """Maximum number of workers at any time."""
     max_in_flight: int
-    """Maximum number of items in progress at each worker."""
+    """Maximum number of items in progress on each worker."""
     batch_size: int
     """Maximum size of a batch."""
     calls: bool = True
@@ -113,9 +112,10 @@ class QueueSettings:
 def queue_settings(
     workload: Workload[Any], left: Mapping[str, int], workers: int, resources: Mapping[str, ResourcesSpec] | None = None
 ) -> dict[str, QueueSettings]:
-    """Queue -> its settings, for the queues with items left (`left`: queue -> number of items).
+    """Return queue -> its settings, for the queues that have items left (`left`: queue -> number of items).
 
-    `workers` is the number of workers of each kind; for a family with `resources`, they set the number.
+    `workers` is the number of workers of each kind. For a family of models with `resources`, the resources set the number
+    instead.
     """
     settings, queues = workload.models.settings(), workload.queues()
     by_queue = {}
@@ -126,11 +126,12 @@ def queue_settings(
         share = -(-n_items // (n_workers * 4))
         called = [settings[model].limits.concurrency for model in queue.models if not settings[model].local]
         least, most = COMPUTING_AT_ONCE
-        # Computing items finish sooner and spread better over workers in small batches; calling items do not.
+        # With small batches, computing items finish sooner and are spread more evenly over workers. For calling items it does not
+        # matter.
         if queue.max_in_flight is not None:
             max_in_flight = max(1, min(queue.max_in_flight, share) if queue.computes else queue.max_in_flight)
         else:
-            # With one worker there is nothing to spread, and a model may answer several items in one batch.
+            # A single worker gets all items, so that its model can answer several of them in one batch.
             max_in_flight = (
                 max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share if n_workers > 1 else most))
             )
@@ -141,20 +142,20 @@ def queue_settings(
 
 
 def family_of(models: Sequence[str], resources: Mapping[str, ResourcesSpec]) -> str:
-    """The family of models with `resources` among these; empty if there is none."""
+    """Return the first family with `resources` to which one of the models belongs; empty if there is none."""
     families = {model.partition("/")[0] for model in models}
     return next((name for name in resources if name in families), "")
 
 
 class ItemQueue:
-    """One queue: its waiting items, and the number of items in progress at each worker."""
+    """A queue: its waiting items, and the number of its items in progress on each worker."""
 
     def __init__(self, settings: QueueSettings, seats: Collection[int] | None = None) -> None:
-        """`seats`: the numbers of the current workers; by default all of them."""
+        """`seats`: the numbers of the current workers; None: all workers of the settings."""
         self.settings, self._seats = settings, range(settings.workers) if seats is None else seats
         self.waiting = 0
         self.closed = False
-        """Whether the budget is used up, so that nothing more is sent."""
+        """Whether the budget is used up, so that no more items are sent."""
         self._out = [0] * settings.workers
         self._shared: deque[WorkItem] = deque()
         self._own: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
@@ -162,7 +163,7 @@ class ItemQueue:
         self._stops = 0
 
     def put(self, work: WorkItem) -> None:
-        """Add an item. The items of a group wait for the same worker."""
+        """Add an item. All items of a group wait for the same worker."""
         if self.closed:
             return
         self.waiting += 1
@@ -177,14 +178,14 @@ class ItemQueue:
         (self._shared if home is None else self._own[home]).append(work)
 
     def take(self) -> tuple[int, list[WorkItem]] | None:
-        """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
+        """Return the number of a worker and the next batch for it; None if no item waits or no worker has room."""
         for worker in sorted(self._seats, key=lambda worker: (self._out[worker], worker)):
             room = min(self.settings.batch_size, self.settings.max_in_flight - self._out[worker])
             if room <= 0:
                 return None
             batch: list[WorkItem] = []
             while len(batch) < room:
-                # A worker takes its own items, then unassigned ones, then, if it is nearly idle, those of a full worker.
+                # A worker takes its own items, then unassigned items, and then, if it is nearly idle, items of a full worker.
                 if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.max_in_flight:
                     self._take_over(worker)
                 if not (waiting := self._own[worker] or self._shared):
@@ -197,7 +198,8 @@ class ItemQueue:
         return None
 
     def _take_over(self, worker: int) -> None:
-        """Give a worker the last item that waits for a full one, or its whole group if other items wait there, too."""
+        """Give a worker the last item that waits for a full worker. If the item has a group, move the whole group, unless only
+        this group waits there."""
         full = [other for other in self._seats if self._out[other] >= self.settings.max_in_flight]
         if not full or not (waiting := max((self._own[other] for other in full), key=len)):
             return
@@ -211,7 +213,7 @@ class ItemQueue:
             waiting.extend(others)
 
     def put_back(self, worker: int, batch: Sequence[WorkItem]) -> None:
-        """Take a batch and all waiting items back from a lost worker, so that any other worker can take them."""
+        """Take back a batch and all items that wait for a lost worker, so that any other worker can take them."""
         self._out[worker] -= len(batch)
         if self.closed:
             return
@@ -220,7 +222,7 @@ class ItemQueue:
         self._own[worker].clear()
 
     def done(self, worker: int, results: Sequence[ItemResult]) -> None:
-        """Note the results of a batch."""
+        """Record the results of a batch."""
         self._out[worker] -= len(results)
         for result in results:
             self._stops = self._stops + 1 if result.over_budget else 0
@@ -231,7 +233,7 @@ class ItemQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether more items wait than the workers take."""
+        """Whether items wait although every worker has its maximum number of items."""
         return self.waiting > 0 and all(self._out[worker] >= self.settings.max_in_flight for worker in self._seats)
 
     @property
@@ -240,22 +242,22 @@ class ItemQueue:
         return not self.waiting and not any(self._out)
 
     def is_idle(self, worker: int) -> bool:
-        """Whether a worker has nothing to do, and no items wait for any worker."""
+        """Return whether a worker has no items in progress and no items wait in the queue."""
         return not self.waiting and not self._out[worker]
 
 
 class WorkerLost(Exception):
-    """The requested worker was given up; send the request to another one."""
+    """Raised if the worker of a request was given up. Send the request to another worker."""
 
 
 @dataclass
 class Pending:
-    """The requests to workers that are not answered yet."""
+    """The requests that workers have not answered yet."""
 
     futures: dict[tuple[Kind, int], set[asyncio.Future[Any]]] = field(default_factory=dict)
 
     async def wait(self, kind: Kind, worker: int, request: Awaitable[T]) -> T:
-        """The answer to a request. Raises WorkerLost if `give_up` is called for the worker meanwhile."""
+        """Return the answer to a request. Raises WorkerLost if `give_up` is called for the worker in the meantime."""
         future, task = asyncio.ensure_future(request), asyncio.current_task()
         futures = self.futures.setdefault((kind, worker), set())
         futures.add(future)
@@ -275,11 +277,11 @@ class Pending:
 
 
 Send = Callable[[Kind, int, Sequence[WorkItem]], Awaitable[Sequence[ItemResult]]]
-"""Sends a batch to a worker (kind, index) and waits until all its items are committed or stopped by the budget."""
+"""Sends a batch to a worker (kind, number), and waits until each item is committed or was stopped by the budget."""
 
 
 class ParkedItems(Protocol):
-    """What a dispatcher needs of the `BatchQueue`."""
+    """The methods of `BatchQueue` that a dispatcher needs."""
 
     def park(self, work: WorkItem, requests: Sequence[BatchRequest]) -> None: ...
 
@@ -289,7 +291,7 @@ class ParkedItems(Protocol):
 
 
 class Dispatcher:
-    """Sends the items of all queues. `counts`: items, counted rows and failures of the batches that are done."""
+    """Sends the items of all queues. `counts`: the items, counted rows and failures of finished batches."""
 
     def __init__(
         self,
@@ -298,20 +300,20 @@ class Dispatcher:
         seats: Mapping[Kind, Collection[int]] | None = None,
         batches: ParkedItems | None = None,
     ) -> None:
-        """`seats`: kind -> the numbers of the current workers; by default all. Call `pump` after a change. `batches` takes the
-        parked items, and feeds them in again."""
+        """`seats`: kind -> the numbers of the current workers; None: all. Call `pump` after `seats` has changed. `batches` keeps
+        the parked items, and returns them through its `feed`."""
         self._queues = {name: ItemQueue(settings, (seats or {}).get(settings.kind)) for name, settings in queues.items()}
         self._send, self._parked = send, batches
         self._feeding = 0
-        """Number of feeds that have not ended, without that of the parked items."""
+        """Number of feeds that have not ended, apart from the feed of parked items."""
         self._moved = asyncio.Event()
         self._pending = Pending()
         self._batches: asyncio.TaskGroup | None = None
         self.counts: Counter[str] = Counter()
 
     async def run(self, *feeds: AsyncGenerator[Sequence[WorkItem], None]) -> None:
-        """Return when every item of the feeds is done, or every queue has used up the budget. The first error of a batch or a
-        feed stops everything and is raised. Feeds pause while every queue has enough items."""
+        """Send all items of the feeds, and return when they are done or when the budget is used up in every queue. Stops at the
+        first error of a batch or a feed, and raises it. Feeds pause while every queue has enough items."""
         try:
             async with asyncio.TaskGroup() as self._batches:
                 self._feeding = len(feeds)
@@ -324,11 +326,11 @@ class Dispatcher:
             raise first from first.__cause__
 
     def is_drained(self, queue: str) -> bool:
-        """Whether none of a queue's items waits or is in progress, and none comes except from the parked ones."""
+        """Return whether all items of a queue are done or parked, so that only parked items can still arrive."""
         return not self._feeding and (queue not in self._queues or self._queues[queue].is_drained)
 
     async def _take(self, feed: AsyncGenerator[Sequence[WorkItem], None], is_counted: bool = True) -> None:
-        """Put the items of a feed into their queues. `is_counted`: whether it is one of `_feeding`."""
+        """Put the items of a feed into their queues. `is_counted`: whether `_feeding` counts the feed."""
         queues = self._queues.values()
         async with contextlib.aclosing(feed):
             async for block in feed:
@@ -346,11 +348,11 @@ class Dispatcher:
                 self._parked.look()
 
     def of(self, kind: Kind) -> list[ItemQueue]:
-        """The queues that send to workers of this kind."""
+        """Return the queues that send items to workers of this kind."""
         return [queue for queue in self._queues.values() if queue.settings.kind == kind]
 
     def pump(self, *queues: ItemQueue) -> None:
-        """Send waiting items (by default of all queues) to the workers that have room."""
+        """Send the waiting items of these queues (by default of all) to the workers that have room."""
         for queue in queues or self._queues.values():
             while self._batches is not None and (batch := queue.take()) is not None:
                 self._batches.create_task(self._send_batch(queue, *batch))
@@ -373,7 +375,7 @@ class Dispatcher:
             self._parked.look()
 
     def give_away(self, kind: Kind, worker: int) -> None:
-        """Send the items of a lost worker to others. It must not be among the `seats` any more."""
+        """Send the items of a lost worker to other workers. First remove the worker from the `seats`."""
         self._pending.give_up(kind, worker)
         for queue in self.of(kind):
             queue.put_back(worker, ())

@@ -1,6 +1,7 @@
-"""A worker: prepares sources, answers items concurrently and commits them in batches. No Ray.
+"""A worker, which prepares sources, answers items concurrently, and commits them in batches; and how the driver divides the items
+into batches for its workers. Uses no Ray.
 
-An item is answered in one event loop. Its rows are written to the store as parts, and the ledger commits these.
+All items are answered in one event loop. Their rows are written to the store as parts, which the ledger commits.
 """
 
 import asyncio
@@ -28,26 +29,26 @@ Left = Mapping[str, Sequence[Item]]
 """Source -> its unfinished items."""
 
 SOURCES_A_BATCH = 32
-"""Maximum number of sources in a batch, which is prepared and whose rows are committed at once."""
+"""Maximum number of sources in a batch. The sources of a batch are prepared, and their rows committed, together."""
 AHEAD_A_WORKER = 2
-"""Batches per worker that are prepared ahead of demand."""
+"""Number of batches per worker that are prepared in advance."""
 ITEMS_A_BLOCK = 256
 """Size of a block of items if nothing is prepared."""
 
 Prepare = Callable[[str], tuple[Awaitable[str], int]]
-"""Sends a batch to a worker. Returns the batch with prepared data, and the worker's number among those of its kind."""
+"""Sends a batch to a worker. Returns the batch with its prepared data, and the worker's number."""
 
 COMMIT_EVERY_S = 2.0
 ITEMS_A_COMMIT = 128
-WORKERS_A_SECOND = 16
-"""Maximum number of commits per second over all workers. With more workers, each waits longer and commits more at a time."""
+COMMITS_A_SECOND = 16
+"""Maximum number of commits per second by all workers. With more workers, each waits longer and commits more items at a time."""
 
 
 def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
-    """The sources and their items in batches for the workers.
+    """Yield the sources and their items in batches for the workers.
 
-    A worker's first batch is one source, so that calls begin soon. Later batches are as large as possible while each worker still
-    gets several. The sources of a batch read the same input.
+    The first batch of each worker is one source, so that calls begin soon. Later batches are large, but small enough that each
+    worker gets several. All sources of a batch read the same input.
     """
     alike: dict[str, list[str]] = {}
     for source, items in left.items():
@@ -61,13 +62,14 @@ def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]
 
 
 def prepares(workload: Workload[Any]) -> bool:
-    """Whether the benchmark overrides `prepare` or `input_rows`."""
+    """Return whether the benchmark overrides `prepare` or `input_rows`."""
     own = type(workload)
     return own.prepare is not Workload.prepare or own.input_rows is not Workload.input_rows
 
 
 def first_readers(workload: Workload[Any], run: RunStore, left: Left) -> Collection[str]:
-    """For each input whose rows the run does not hold yet, the first source that reads it. Preparing that source writes them."""
+    """Return the first source of each input whose rows are not stored yet. These rows are written when that source is
+    prepared."""
     first: dict[str, str] = {}
     if type(workload).input_rows is not Workload.input_rows:
         there = set(run.units(PREPARED)["unit"])
@@ -78,12 +80,12 @@ def first_readers(workload: Workload[Any], run: RunStore, left: Left) -> Collect
 
 
 def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
-    """(The items for the workers, the items for a pool), by source.
+    """Divide the items, by source, into (the items for the workers, the items for a pool).
 
-    The items of a pool ask no provider. A source is prepared once: if one of its items asks a provider, the workers get all of
-    them.
+    The items of a pool ask no provider. Since a source is prepared only once, the workers get all of its items if one of them
+    asks a provider.
     """
-    # They ask no model with its own actors either.
+    # Pools also do not ask models that have separate actors.
     settings, resources = workload.models.settings(), workload.spec.resources
     here = {
         name
@@ -102,7 +104,8 @@ def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
 
 
 def prepare_sources(workload: Workload[Any], sources: Left, first: Collection[str]) -> tuple[list[WorkItem], list[Finished]]:
-    """Prepare sources: (their items with prepared data or with the problem, the rows to commit before the items are answered).
+    """Prepare sources. Returns (their items, with the prepared data or the problem; the rows to commit before the items are
+    answered).
 
     `first`: the sources of `first_readers`.
     """
@@ -125,10 +128,10 @@ def prepare_sources(workload: Workload[Any], sources: Left, first: Collection[st
 async def work_items_of(
     left: Left, workload: Workload[Any], prepare: Prepare, workers: int, first: Collection[str]
 ) -> AsyncGenerator[Sequence[WorkItem], None]:
-    """The remaining items with their prepared data, in blocks. `workers`: the number of the run's actors; `first`: the sources of
-    `first_readers`.
+    """Yield the remaining items with their prepared data, in blocks. `workers`: the number of the run's workers. `first`: the
+    sources of `first_readers`.
 
-    They prepare only a few batches ahead of demand, so that prepared data does not pile up in this process.
+    Only a few batches are prepared in advance, so that prepared data does not accumulate in this process.
     """
     if not prepares(workload):
         items = [item for some in left.values() for item in some]
@@ -149,7 +152,7 @@ async def work_items_of(
 
 @dataclass
 class Answered:
-    """An answered item: its rows, and whether to try it again or leave it unfinished."""
+    """An answered item: its rows, and whether to retry it later or to leave it unfinished."""
 
     item_id: str
     rows: dict[str, list[Any]]
@@ -160,9 +163,9 @@ class Answered:
 
 
 class Worker:
-    """Answers items of one workload through one gateway.
+    """Answers the items of one workload through one gateway.
 
-    `commit` commits parts, and `count` adds to the run's counters; both go to the ledger. `workers` is the number of workers.
+    `commit` commits parts, and `count` adds to the run's counters; both call the ledger. `workers` is the number of workers.
     """
 
     def __init__(
@@ -179,9 +182,9 @@ class Worker:
         settings = workload.models.settings()
         self._turns: Turns = {}
         self._batches = any(model.batch is not None for model in settings.values())
-        # Commits when 128 items are ready, after some seconds, or when no other item is in progress. Wait for
-        # `commits.settled()` when no more items are answered.
-        every_s = max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND)
+        # Commits when 128 items are ready, after some seconds, or when no other item is in progress. After the last item, wait
+        # for `commits.settled()`.
+        every_s = max(COMMIT_EVERY_S, workers / COMMITS_A_SECOND)
         self.commits: Batched[Answered, None] = Batched(self._commit, every_s, ITEMS_A_COMMIT)
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
@@ -204,7 +207,7 @@ class Worker:
         return ItemResult(done.item_id, done.over_budget, counted, len(failures))
 
     async def _parking(self, work: WorkItem, ask: Ask) -> Answered | None:
-        """Answer an item; None if it is parked because its requests wait for batches."""
+        """Answer an item. Returns None if the item is parked because its requests wait for batches."""
         ask.parking = parking = Parking(work.decided)
         answering = asyncio.ensure_future(answered(self._workload, work, ask))
         try:
@@ -214,7 +217,7 @@ class Worker:
                 return answering.result()
             answering.cancel()
             await asyncio.wait({answering})
-            # The benchmark's own code may have ended the item nevertheless.
+            # The item may have ended anyway, if the benchmark's code caught the cancellation.
             return None if answering.cancelled() else answering.result()
         finally:
             answering.cancel()
@@ -233,8 +236,8 @@ class Worker:
         )
 
     def _written(self, ready: Sequence[Answered]) -> Parts:
-        """Write the items' rows to the store. An item with a value that its column cannot hold becomes a failure; the others are
-        written as they are."""
+        """Write the items' rows to the store. If a value does not fit its column, the item becomes a failure; other items are not
+        affected."""
         try:
             return self._run.write(ITEM, [Finished(done.item_id, done.rows, done.retry) for done in ready])
         except (TypeError, ValueError, OverflowError):
@@ -250,7 +253,7 @@ class Worker:
 
 
 async def answered(workload: Workload[Any], work: WorkItem, ask: Ask) -> Answered:
-    """Answer an item and collect its rows. Raises only errors that stop the run, such as a full disk or an unreachable store."""
+    """Answer an item and collect its rows. Raises only errors that stop the run, for example if the disk is full."""
     rows: Rows = {}
     ask.prepared = work.prepared
     try:
@@ -263,7 +266,7 @@ async def answered(workload: Workload[Any], work: WorkItem, ask: Ask) -> Answere
             rows = given
     except NoReply as none:
         ask.record(none)
-    # The other items would most likely fail in the same way: the run stops when this item's failure is committed.
+    # Other items would most likely fail in the same way, so the run stops when this item's failure is committed.
     except BadBenchmark as error:
         ask.fail("", Failed("benchmark_error", str(error), retryable=True))
         ask.stop = BadBenchmark(f"{error} (item {work.item.id!r})")
@@ -281,7 +284,7 @@ async def answered(workload: Workload[Any], work: WorkItem, ask: Ask) -> Answere
 
 
 def check_rows(workload: Workload[Any], rows: Any) -> None:
-    """Raises BadBenchmark for rows of an undeclared table or of the wrong class, and for two rows with the same key."""
+    """Raise BadBenchmark for rows of an undeclared table or of the wrong class, and for two rows with the same key."""
     tables = {table.name: table for table in all_tables(type(workload))}
     if not isinstance(rows, Mapping):
         mend = "`return {TABLE: [rows]}`"
@@ -306,7 +309,7 @@ def check_rows(workload: Workload[Any], rows: Any) -> None:
 
 
 def flaw_of_values(workload: Workload[Any], rows: Rows) -> str:
-    """A line about the first value of an item's rows that its column cannot hold; empty if there is none."""
+    """Return a line about the first value of an item's rows that does not fit its column; empty if there is none."""
     for table in all_tables(type(workload)):
         for record in rows.get(table.name, ()):
             if (name := table.columns.flaw(record)) is not None:

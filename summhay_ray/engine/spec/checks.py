@@ -1,4 +1,5 @@
-"""Checks a model's entry in a spec for secrets and for parameters that must not be set. For `spec.py`."""
+"""Checks for `spec.py`: a model's entry must have no secrets and no reserved parameters; an untrusted spec must stay in its
+folder."""
 
 import json
 import os
@@ -32,13 +33,13 @@ _OWN = {
     "temperature": "temperature",
     "timeout": "timeout_s",
 }
-"""Name of a parameter -> the field of the entry that already sets it. It must not be set twice."""
+"""Name of a parameter -> the field of a model's entry that sets it. So `extra` must not set it, too."""
 
 
 def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None, priced: bool) -> str:
-    """What is wrong with these fields of an entry, in one line that repeats no secret; empty if nothing is.
+    """Return what is wrong with these fields of an entry, in one line without secrets; empty if nothing is wrong.
 
-    `priced`: whether the entry has its own `price`, since known prices are those of the standard tier.
+    `priced`: whether the entry has its own `price`. Other service tiers need one, since known prices are for the standard tier.
     """
     if extra and (wrong := _flaw_of_extra(extra, priced)):
         return wrong
@@ -55,7 +56,7 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
 
 
 def _flaw_of_extra(extra: Mapping[str, Any], priced: bool) -> str:
-    """What is wrong with an entry's `extra`, which is not empty; see `flaw`."""
+    """Return what is wrong with an entry's `extra`, which is not empty; see `flaw`."""
     for path, name in _names(extra):
         words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
         if "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words):
@@ -65,11 +66,11 @@ def _flaw_of_extra(extra: Mapping[str, Any], priced: bool) -> str:
     body = extra.get("extra_body")
     for name in [*extra, *(body if isinstance(body, Mapping) else ())]:
         if name in _OWN:
-            return f"extra.{name}: write {_OWN[name]} beside extra, not in it"
+            return f"extra.{name}: write {_OWN[name]} next to extra, not in it"
         if name in RESERVED:
-            return f"extra.{name}: leave it out; how a call is made is decided here, so that it is made and paid once"
+            return f"extra.{name}: leave it out; this package decides how a call is made, so that it is made and paid only once"
         if name == "n":
-            return "extra.n: leave it out and write repeats: N; of several answers to one call only the first would be read"
+            return "extra.n: leave it out and write repeats: N; only the first answer to a call is read"
         if name in ("logprobs", "top_logprobs"):
             return f"extra.{name}: leave it out; what reads log probabilities asks for them itself"
     try:
@@ -85,14 +86,14 @@ def _flaw_of_extra(extra: Mapping[str, Any], priced: bool) -> str:
 
 
 def endpoint_flaw(endpoint_url: str) -> str:
-    """What is wrong with the URL of the store's S3 service, in one line; empty if nothing is."""
+    """Return what is wrong with the URL of the store's S3 service, in one line; empty if nothing is wrong."""
     if _URL.match(endpoint_url) and _plain_url(endpoint_url):
         return ""
     return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
 
 
 def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    # Stop at a mapping that contains itself, which the JSON check refuses later.
+    # Stop at a mapping that contains itself. The JSON check refuses it later.
     if depth > 20:
         return
     if isinstance(value, Mapping):
@@ -118,14 +119,15 @@ _FORM, _WORD = re.compile(r"\w+\(.*\)", re.DOTALL), re.compile(r"[^\s(),]+")
 
 
 def check_untrusted(spec: Any, folder: Path) -> None:
-    """Raises UserError if a spec in `folder` names a file outside it, a key for a foreign endpoint, or a store's service."""
+    """Raise UserError if a spec in `folder` names a file outside the folder, a key for a foreign endpoint, or a service for the
+    store."""
     if spec.endpoint_url is not None:
         raise UserError("endpoint_url: it would get the store's credentials; --untrusted takes it from --store alone")
     for model in spec.model_entries():
         if wrong := foreign_key(model.api_key_env, model.model, model.api_base):
             raise UserError(f"{model.label}: {wrong}")
     for text in (value for value in values_in(spec) if isinstance(value, str)):
-        # The name of a local model may contain a folder, `transformers/FOLDER`, and a form may contain several: `panel(A,B)`.
+        # A local model's name may contain a folder, as in `transformers/FOLDER`. A form such as `panel(A,B)` may contain several.
         names = [text, *(_WORD.findall(text) if _FORM.fullmatch(text) else ())]
         for entry in filter(None, (part for name in names for part in (name, name.partition("/")[2]))):
             place = folder / os.path.expanduser(entry)
@@ -137,7 +139,7 @@ def check_untrusted(spec: Any, folder: Path) -> None:
 
 
 def values_in(value: Any) -> Iterator[Any]:
-    """A spec, or a part of one, and every value inside it, in order. Keys of mappings are left out."""
+    """Yield a spec or a part of one, and every value inside it, in order. Keys of mappings are left out."""
     yield value
     if isinstance(value, BaseModel):
         value = [getattr(value, name) for name in type(value).model_fields]

@@ -1,9 +1,9 @@
 """The files and the models that a spec names.
 
-A new run reads them from the spec's folder and stores their content; a stored run reads them from the store. A path in a spec may
-be a link, but a link inside a folder that the spec names may not lead out of that folder.
+A new run reads them from the spec's folder and stores their content. A stored run reads them from the store. A path in a spec may
+be a symbolic link. But if the spec names a folder, links inside this folder must not lead out of it.
 
-`{answers: FILE, name: NAME}` in a spec is a model whose answers come from a file.
+A model entry `{answers: FILE, name: NAME}` is a model whose answers come from a file.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from summhay_ray.store import Store
 from summhay_ray.text import RagAnswer, read_json_lines, read_rag_answer
 
 FOLDER = "folder"
-"""The field of a run's record with the folder of its spec, for models in folders next to the spec."""
+"""The field of a run's record with the spec's folder, in which workers look for models."""
 KIND = "input"
-"""The kind of these files among the store's objects."""
+"""The kind of input files among the store's objects."""
 CODE = "code"
-"""The field of a run's record with the user's own code: module:Class -> sha256 (hex) of the module."""
+"""The field of a run's record that identifies the user's own code: module:Class -> sha256 (hex) of the module."""
 
 
 A = TypeVar("A")
@@ -39,24 +39,24 @@ B = TypeVar("B")
 
 
 class Mapped(Protocol):
-    """Applies a function to each item, in order. An exception of type `error` or UserError keeps its type."""
+    """Applies a function to each item, in order. Exceptions of type `error` or UserError keep their type."""
 
     def __call__(self, work: Callable[[A], B], items: Iterable[A], error: type[UserError]) -> Iterator[B]: ...
 
 
 @dataclass(eq=False)
 class Inputs:
-    """Reads files by their names in a spec. Every file that is read becomes part of the run's identity."""
+    """Reads files by their names in a spec. Each file that is read becomes part of the run's identity."""
 
     folder: Path
     """The spec's folder."""
     open_store: Callable[[], Store | None] = lambda: None
     named: Iterable[str] = ()
-    """Every text in the spec."""
+    """All texts in the spec."""
     untrusted: bool = False
-    """Whether nothing outside the spec's folder may be read."""
+    """Whether reading files outside the spec's folder is refused."""
     on_cluster: Mapped | None = None
-    """Applies a function on the run's cluster; None if the run may not have one."""
+    """Applies a function on the run's cluster; None unless it is certain that the run uses a cluster."""
     record: Mapping[str, Any] | None = field(default=None, init=False)
     """The record of a stored run; None for a new one."""
     digests: dict[str, str] = field(default_factory=dict, init=False)
@@ -64,19 +64,19 @@ class Inputs:
     files: dict[str, Path] = field(default_factory=dict, init=False)
     """Name in the spec -> path on this machine, for the files that were read from disk."""
     settled: bool = field(default=False, init=False)
-    """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
+    """Whether the run is stored or has started. Then its set of files is final, and no other file can be read."""
     _places: set[str] | None = field(default=None, init=False)
-    """The spec's texts as absolute paths, each relative to the spec's folder and to the current one."""
+    """The spec's texts as absolute paths: each text once from the spec's folder and once from the current folder."""
     _given: dict[str, bytes] = field(default_factory=dict, init=False)
 
     @functools.cached_property
     def store(self) -> Store | None:
-        """The run's store, which holds inputs that are named by their hash; None without a store. Raises StoreError."""
+        """The run's store, which contains the inputs that a spec names by their hash; None without a store. Raises StoreError."""
         return self.open_store()
 
     @classmethod
     def stored(cls, store: Store, record: Mapping[str, Any]) -> Inputs:
-        """The inputs of a stored run, from its record."""
+        """Return the inputs of a stored run, from its record."""
         inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
         inputs.record = record
         inputs.digests = {**record.get("inputs", {}), **record.get("answers", {})}
@@ -84,7 +84,7 @@ class Inputs:
         return inputs
 
     def read(self, entry: str) -> bytes:
-        """The file's content. Raises SpecError if there is no such file, or if it changed since it was first read."""
+        """Return the file's content. Raises SpecError if there is no such file, or if it has changed since it was first read."""
         if self.settled and entry not in self.digests:
             raise SpecError(
                 f"{entry!r} is read for the first time while the run is under way; read it in `items` or `__init__`: a run's "
@@ -109,18 +109,19 @@ class Inputs:
         return content
 
     def give(self, entry: str, content: bytes) -> None:
-        """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""
+        """Provide content under the name `entry`, without a file. `read` returns it, and the run stores it like a file."""
         self._given[entry] = content
 
     def keep(self, store: Store, entries: Iterable[str] | None = None) -> dict[str, str]:
-        """Put the files that were read (or only `entries`) into the store; returns their `digests`."""
+        """Put the files that were read (or only `entries`) into the store. Returns their `digests`."""
         names = self.digests if entries is None else entries
         return {entry: store.put_object(KIND, self.read(entry)) for entry in names}
 
     def code(self, name: str) -> str:
-        """sha256 (hex) of the module with the user's own `module:Class`, as part of a run's identity; empty for a built-in name.
+        """Return the sha256 (hex) of the module of a user's own `module:Class`, for the run's identity; empty for a built-in
+        name.
 
-        A stored run has it in its record, so that reading a run imports none of the user's code.
+        For a stored run, the hash comes from its record, so that reading a run does not import the user's code.
         """
         if ":" not in name:
             return ""
@@ -131,8 +132,8 @@ class Inputs:
         return known[head] if head in known else source_identity(name)
 
     def path(self, entry: str) -> Path:
-        """The path of a file or folder: in the spec's folder or, for a trusted spec, else in the current one. Raises SpecError if
-        it does not exist or is outside the place that the spec names."""
+        """Return the path of a file or folder. It is searched in the spec's folder and, for a trusted spec, then in the current
+        folder. Raises SpecError if it does not exist, or if a link leads out of a folder that the spec names."""
         path = self._find(entry)
         try:
             real_path(path, *self._within(path))
@@ -141,15 +142,15 @@ class Inputs:
         return path
 
     def _find(self, entry: str) -> Path:
-        """Like `path`, without the check of its place."""
+        """Like `path`, but do not check where links lead."""
         path = find(entry, self.folder) if self.untrusted else find(entry, self.folder, Path())
         if path is None:
             raise SpecError(f"spec: no file {entry!r} in {str(self.folder)!r}; paths start from the spec's folder")
         return path
 
     def _within(self, path: Path) -> list[Path]:
-        """The folders that `path` must not lead out of: the nearest one above it that the spec names, unless the spec names the
-        path itself; and, for an untrusted spec, the spec's own folder."""
+        """Return the folders out of which links in `path` must not lead. If the spec names only a folder above the path, this is
+        the nearest such folder. For an untrusted spec, it is also the spec's own folder."""
         if self._places is None:
             self._places = {os.path.abspath(root / text) for text in self.named if text for root in (self.folder, Path())}
         placed = above = os.path.abspath(path)
@@ -159,7 +160,7 @@ class Inputs:
         return [*named_folder, *([self.folder] if self.untrusted else [])]
 
     def text(self, entry: str) -> str:
-        """The file's text, without a byte order mark. Raises SpecError if it is not UTF-8."""
+        """Return the file's text, without a byte order mark. Raises SpecError if it is not UTF-8."""
         try:
             return self.read(entry).decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -173,13 +174,15 @@ class RunModels:
     spec: Spec
     inputs: Inputs
     own: Callable[[], Mapping[str, LocalModel]]
-    """The benchmark's models that answer in the worker, by name or by `provider/`."""
+    """Returns the benchmark's models that answer in the worker, by name or by `provider/`."""
     settings: Callable[[], dict[str, ModelSettings]]
-    """Model -> its settings, made once: endpoint, limits and price. Raises SpecError for a model without a price."""
+    """Returns model -> its settings: endpoint, limits and price. The result is cached. Raises SpecError for a model without a
+    price."""
 
     @functools.cached_property
     def given_answers(self) -> Mapping[str, GivenAnswers]:
-        """Model -> its answers, for models whose answers come from a file. Raises SpecError, naming the line, for a bad file."""
+        """Model -> its answers, for models whose answers come from a file. For an invalid file, raises SpecError, which names the
+        line."""
         entries = [entry for entry in self.spec.model_entries() if entry.answers is not None]
         return {
             entry.model: GivenAnswers(entry.model, self.inputs.read(str(entry.answers)), str(entry.answers)) for entry in entries
@@ -187,22 +190,22 @@ class RunModels:
 
     @functools.cached_property
     def local(self) -> Mapping[str, LocalModel]:
-        """All models that answer in the worker: files of answers, the benchmark's own and this package's."""
+        """All models that answer in the worker: files of answers, the benchmark's models, and this package's."""
         return ChainMap(dict(self.given_answers), self.own())  # type: ignore[arg-type]
 
     def find(self, model: str) -> LocalModel | None:
-        """The model in the worker with this name; None if there is none."""
+        """Return the model in the worker with this name; None if there is none."""
         return self.local.get(model) or self.local.get(f"{model.partition('/')[0]}/")
 
     def revision(self, model: str) -> dict[str, Any]:
-        """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""
+        """Return a local model's revision as a sampling parameter, which makes it part of the key. Empty for other models."""
         if not is_local(model):
             return {}
         local = self.find(model)
         return {"extra_body": {"revision": local.revision}} if local else {}
 
     def sampling(self, entry: ModelSpec) -> dict[str, Any]:
-        """The sampling parameters of a model's entry, for its calls and their keys."""
+        """Return the sampling parameters of a model's entry, for its calls and their keys."""
         return {**entry.sampling(), **self.revision(entry.model)}
 
 
@@ -213,21 +216,22 @@ class GivenAnswers(LocalModel):
     """
 
     def __init__(self, name: str, content: bytes, file: str) -> None:
-        """Raises SpecError, naming the line, if the file cannot be used."""
+        """Raises SpecError, which names the line, if the file is invalid."""
         self.texts, self.rag = read_given_answers(content, file)
-        """Query id -> text; query id -> `RagAnswer`, if the file has one."""
+        """Two mappings: query id -> text, and query id -> `RagAnswer` if the line is in that format."""
         self.file = file
         self.name, self.revision = name, hashlib.sha256(content).hexdigest()
 
     def answer(self, request: Request) -> str:
-        """The text for the request's query. Raises LookupError if the file has none."""
+        """Return the text for the request's query. Raises LookupError if the file has none."""
         if request.lookup not in self.texts:
             raise LookupError(f"{self.file} holds no answer to query_id {request.lookup!r}")
         return self.texts[request.lookup]
 
 
 def read_given_answers(content: bytes, file: str) -> tuple[dict[str, str], dict[str, RagAnswer]]:
-    """Query id -> text; query id -> `RagAnswer`, for lines that have one. Raises SpecError, naming the line."""
+    """Return two mappings: query id -> text, and query id -> `RagAnswer` for lines in that format. Raises SpecError, which names
+    the line."""
     texts: dict[str, str] = {}
     listed: dict[str, RagAnswer] = {}
     for where, row in read_json_lines(content, file, SpecError):

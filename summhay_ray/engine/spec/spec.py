@@ -1,7 +1,7 @@
-"""The spec: the YAML file that describes a run, and the fields that every spec has.
+"""The spec, which is the YAML file that describes a run: its parser, and the fields that every spec has.
 
-An unknown field is refused, with the nearest known name. Every error is one line that names the file, the field and what was
-expected. `Spec.semantic` gives the fields that determine the run's id.
+An unknown field is refused with the nearest known name. Every error is one line with the file, the field and what was expected.
+`Spec.semantic` returns the fields that determine the run's id.
 """
 
 from __future__ import annotations
@@ -43,25 +43,26 @@ from summhay_ray.llm import (
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 STORED = {"stored": True}
-"""The context in which the spec of a stored run is validated: validators import no code of the user's."""
+"""The validation context for the spec of a stored run, in which validators do not import the user's code."""
 
 
 class Strict(BaseModel):
-    """The base of every part of a spec: frozen, without unknown fields, silent conversions or infinite numbers."""
+    """The base class of every part of a spec. It is frozen, and refuses unknown fields, other types and infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     LATER: ClassVar[frozenset[str]] = frozenset()
-    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids stay
-    valid."""
+    """Fields that were added after the first stored runs. If such a field has its default, it is left out of the identity, so
+    that old ids stay valid."""
 
     def identifying(self) -> list[str]:
-        """The names of the fields that count for the identity."""
+        """Return the names of the fields that are part of the identity."""
         fields = type(self).model_fields
         return [name for name in fields if name not in self.LATER or getattr(self, name) != fields[name].default]
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any], where: str, overrides: Sequence[str] = ()) -> Self:
-        """The fields, changed by the `a.b=c` overrides, as an instance. Raises SpecError, naming the field and `where`."""
+        """Return an instance from the fields, with the `a.b=c` overrides applied. Raises SpecError, which names the field and
+        `where`."""
         changed = apply_overrides(fields, overrides) if overrides else fields
         if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
             raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
@@ -95,10 +96,13 @@ class PriceSpec(Strict):
         default=None,
         gt=0,
         le=1,
-        description="price with service_tier: flex, as a part of the standard price; null: the known one, or 0.5",
+        description="price with service_tier: flex, as a fraction of the standard price; null: the known fraction, or 0.5",
     )
     batch_factor: float | None = Field(
-        default=None, gt=0, le=1, description="price in a batch, as a part of the standard price; null: the known one, or 0.5"
+        default=None,
+        gt=0,
+        le=1,
+        description="price in a batch, as a fraction of the standard price; null: the known fraction, or 0.5",
     )
 
     @model_validator(mode="after")
@@ -125,40 +129,40 @@ class BatchSpec(Strict):
     """Settings of a model's requests to the provider's batch API."""
 
     max_wait_h: float = Field(
-        default=24.0, gt=0, description="a batch is cancelled after this many hours, and its missing answers are requested again"
+        default=24.0, gt=0, description="hours after which a batch is cancelled; its missing answers are requested again"
     )
-    min_requests: int = Field(default=1, ge=1, description="if fewer requests wait, they are sent synchronously")
+    min_requests: int = Field(default=1, ge=1, description="if fewer requests than this wait, they are sent synchronously")
 
 
 ANSWERS = "answers/"
-"""Prefix of the name of a model whose answers come from a file."""
+"""Prefix of a model's name if its answers come from a file."""
 
 
 class Reach(Strict):
-    """A model's endpoint, limits and price. None of this is part of any identity."""
+    """A model's endpoint, limits and price. These fields are not part of the identity."""
 
     price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
-        default=None, description="0, or dollars per million tokens; null: the known price of the model"
+        default=None, description="0, or dollars per million tokens; null: the model's known price"
     )
-    context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
+    context_window: int | None = Field(default=None, ge=1, description="maximum tokens of prompt plus answer")
     api_base: str | None = Field(default=None, description="URL of the endpoint")
     transport: Literal["direct", "litellm"] | None = Field(
-        default=None, description="direct: OpenAI's protocol; null: direct where the provider speaks it, else litellm"
+        default=None, description="direct: OpenAI's protocol; null: direct if the provider supports it, else litellm"
     )
     api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
     timeout_s: float | None = Field(
-        default=None, gt=0, description="longest time for one attempt, in seconds; null: 600, or none for transformers/..."
+        default=None, gt=0, description="maximum time for one attempt, in seconds; null: 600, or no maximum for transformers/..."
     )
     max_answer_bytes: int | None = Field(
-        default=None, ge=1024, description="largest response body, in bytes; null: 1 MiB + 32 x max_tokens"
+        default=None, ge=1024, description="maximum size of a response body, in bytes; null: 1 MiB + 32 x max_tokens"
     )
-    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
+    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="multiplier of the tokens that are reserved for a call")
     service_tier: Literal["flex"] | None = Field(
-        default=None, description="flex: a slower and cheaper service; its price must be known. Not part of an answer's key"
+        default=None, description="flex: a slower and cheaper service, whose price must be known; not part of an answer's key"
     )
     fallback: Literal["standard"] | None = Field(
         default=None,
-        description="standard: the tier that serves a call while flex has no capacity; null: wait",
+        description="standard: send a call to the standard tier if flex has no capacity; null: wait for flex",
     )
     cache: bool | Literal["5m", "1h"] = Field(
         default=True,
@@ -170,7 +174,7 @@ class Reach(Strict):
             lambda value: {} if value is True else None if value is False else value,
             json_schema_input_type=bool | BatchSpec | None,
         ),
-    ] = Field(default=None, description="true or settings: ask by the provider's batch API, at about half the price")
+    ] = Field(default=None, description="true or settings: send requests to the provider's batch API, at about half the price")
 
 
 class ModelSpec(Reach):
@@ -178,29 +182,30 @@ class ModelSpec(Reach):
 
     LATER = frozenset({REVISION, "answers"})
     APART: ClassVar[frozenset[str]] = frozenset(Reach.model_fields)
-    """Fields that are not in `semantic`."""
+    """Fields that `semantic` leaves out."""
     PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
-    """The price fields that the model needs, for messages."""
+    """The price fields that the model needs, for error messages."""
     TASK: ClassVar[Task] = "chat"
     """The model's task; see `Request.task`."""
     QUERY_FIELD: ClassVar[str] = QUERY_FIELD
-    """The field of `extra` that names the field of a search service's query."""
+    """The field of `extra` that names the field in which a search service expects the query."""
 
     model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
     name: str = Field(default="", description="the model's name in tables; empty: `model`")
     prompt: str | None = Field(default=None, description="path of a prompt file, relative to the spec's folder")
     max_tokens: int = Field(default=1000, ge=1, description="longest answer, in tokens")
-    temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
+    temperature: float | None = Field(default=0.0, ge=0, description="sampling temperature; null: the provider's default")
     seed: int | None = Field(default=None, description="sampling seed sent to the model")
-    revision: str = Field(default="", description="version of the model behind this name: part of the identity, never sent")
+    revision: str = Field(default="", description="version of the model behind this name; part of the identity, but never sent")
     extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent unchanged")
     answers: str | None = Field(
-        default=None, description="JSON lines of query_id and text that are the answers; no model is asked"
+        default=None, description="path of a file with the answers, as JSON lines of query_id and text; no model is asked"
     )
 
     @staticmethod
     def entry(value: Any) -> Any:
-        """A model's entry in the spec as a mapping; it may be written as a name, or as a file of answers. Raises ValueError."""
+        """Return a model's entry in the spec as a mapping. The entry may be a name, or have `answers` instead of `model`. Raises
+        ValueError."""
         if isinstance(value, str):
             return {"model": value}
         if not isinstance(value, Mapping) or value.get("answers") is None or value.get("model"):
@@ -221,15 +226,15 @@ class ModelSpec(Reach):
 
     @staticmethod
     def is_service(model: str) -> bool:
-        """Whether a model's name begins with a provider's prefix. Without one, a model of vectors runs in this process."""
+        """Return whether a model's name has a provider's prefix. Without a prefix, an embedding model runs in this process."""
         return is_service(model)
 
     def window(self) -> int | None:
-        """The model's context window in tokens (prompt plus answer); None if unknown."""
+        """Return the model's context window in tokens (prompt plus answer); None if unknown."""
         return find_window(self.model, self.context_window)
 
     def is_priced(self) -> bool:
-        """Whether the model has a known price. Raises UserError for a model that cannot be asked."""
+        """Return whether the model has a known price. Raises UserError for a model that cannot be asked."""
         try:
             find_price(self.model, None)
         except Unpriced:
@@ -237,13 +242,13 @@ class ModelSpec(Reach):
         return True
 
     def sampling(self) -> dict[str, Any]:
-        """The sampling parameters of each call. They are part of a call's key."""
+        """Return the sampling parameters of each call, which are part of the call's key."""
         fixed = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
         known = {REVISION: self.revision} if self.revision else {}
         return {**{name: value for name, value in fixed.items() if value is not None}, **known, **self.extra}
 
     def semantic(self) -> dict[str, Any]:
-        """The fields that belong to the identity, as JSON: all but those of `APART`."""
+        """Return the fields that are part of the identity, as JSON: all except those in `APART`."""
         return self.model_dump(mode="json", include=set(self.identifying()) - self.APART)
 
 
@@ -254,15 +259,15 @@ class LimitsSpec(Strict):
     input_tpm: float | None = Field(default=None, gt=0, description="input tokens per minute")
     output_tpm: float | None = Field(default=None, gt=0, description="output tokens per minute")
     concurrency: int = Field(
-        default=64, ge=1, description="concurrent calls over the whole cluster; for transformers/..., prompts in a batch"
+        default=64, ge=1, description="maximum concurrent calls of the whole cluster; for transformers/..., prompts per batch"
     )
 
 
 class RangeSpec(Strict):
-    """The number of actors, chosen by the amount of work between a minimum and a maximum."""
+    """The minimum and maximum number of actors. The actual number depends on the amount of work."""
 
-    min: int = Field(default=0, ge=0, description="actors that are kept even if fewer would be enough")
-    max: int = Field(ge=1, description="maximum actors; an autoscaling cluster starts nodes for them")
+    min: int = Field(default=0, ge=0, description="minimum number of actors, kept even if fewer would suffice")
+    max: int = Field(ge=1, description="maximum number of actors; an autoscaling cluster starts nodes for them")
 
     @model_validator(mode="after")
     def _in_order(self) -> RangeSpec:
@@ -272,7 +277,7 @@ class RangeSpec(Strict):
 
 
 def _range(value: Any) -> Any:
-    """A number of actors as a range."""
+    """Convert a number of actors to a range."""
     return {"min": value, "max": value} if isinstance(value, int) and not isinstance(value, bool) and value > 0 else value
 
 
@@ -284,10 +289,12 @@ class ResourcesSpec(Strict):
     """Resources of the actors that run models in this cluster."""
 
     actors: Range = Field(default=RangeSpec(min=1, max=1), description="number of actors, or min and max; each loads the model")
-    cpus: float = Field(default=1.0, gt=0, description="CPUs (and threads) per actor, as far as the cluster has them")
-    gpus: float = Field(default=0.0, ge=0, description="GPUs per actor; a fraction shares one; 0: the model runs on CPUs")
-    batch_tokens: int = Field(default=16384, ge=1, description="for embed: tokens per batch, padding included")
-    batch_size: int | None = Field(default=None, ge=1, description="for embed: largest number of texts per batch")
+    cpus: float = Field(default=1.0, gt=0, description="CPUs (and threads) per actor, or fewer if the cluster has fewer")
+    gpus: float = Field(
+        default=0.0, ge=0, description="GPUs per actor; with a fraction, actors share a GPU; 0: the model runs on CPUs"
+    )
+    batch_tokens: int = Field(default=16384, ge=1, description="for embed: maximum tokens per batch, including padding")
+    batch_size: int | None = Field(default=None, ge=1, description="for embed: maximum number of texts per batch")
 
 
 Model = Annotated[ModelSpec, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | ModelSpec)]
@@ -295,7 +302,7 @@ Model = Annotated[ModelSpec, BeforeValidator(ModelSpec.entry, json_schema_input_
 
 
 def _bounds(value: Any) -> Any:
-    """The budgets without null values, which mean no bound."""
+    """Return the budgets without null values, which mean no budget."""
     return {name: dollars for name, dollars in value.items() if dollars is not None} if isinstance(value, Mapping) else value
 
 
@@ -323,29 +330,30 @@ class Spec(Strict):
 
     kind: str = Field(default="", description="the benchmark: its name, or module:Class for one of your own")
     name: str = Field(default="run", min_length=1, description="a name for people; not part of the run's identity")
-    budget_usd: float | None = Field(default=None, ge=0, description="most that the run may spend, in dollars; null: no bound")
+    budget_usd: float | None = Field(default=None, ge=0, description="maximum dollars that the run may spend; null: no maximum")
     stage_budgets_usd: StageBudgets = Field(
-        default_factory=dict, description="stage -> most that it may spend in this run, in dollars"
+        default_factory=dict, description="stage -> maximum dollars that it may spend in this run"
     )
     model_budgets_usd: dict[str, Dollars] = Field(
-        default_factory=dict, description="model -> most that it may spend in this run, in dollars"
+        default_factory=dict, description="model -> maximum dollars that it may spend in this run"
     )
     limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> its rate limits")
     workers: Range | None = Field(
-        default=None, description="actors that call models, or min and max; null: one per CPU, at most 4 per node, more on demand"
+        default=None,
+        description="number of actors that call models, or min and max; null: one per CPU, at most 4 per node, more on demand",
     )
     resources: dict[str, ResourcesSpec] = Field(
-        default_factory=dict, description="embed, or a family such as transformers -> actors and GPUs for its models"
+        default_factory=dict, description="embed, or a family of models such as transformers -> its actors and GPUs"
     )
     executor: Literal["auto", "inline", "ray"] = Field(
         default="auto", description="inline: in this process, without Ray; auto: inline for small runs"
     )
     endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS, for an s3:// store")
-    seed: int = Field(default=0, description="seed of everything that is drawn at random")
+    seed: int = Field(default=0, description="seed of all random choices")
 
     @model_validator(mode="after")
     def _labels_differ(self) -> Self:
-        """Two models of a list may not have the same name in tables."""
+        """Raise ValueError if two models of a list have the same name in tables."""
         for field in type(self).model_fields:
             listed = getattr(self, field)
             labels = [one.label for one in listed if isinstance(one, ModelSpec)] if isinstance(listed, list) else []
@@ -355,15 +363,15 @@ class Spec(Strict):
         return self
 
     def model_entries(self) -> Sequence[ModelSpec]:
-        """Every model entry in the spec, in the order of its fields."""
+        """Return every model entry in the spec, in the order of its fields."""
         return [value for value in values_in(self) if isinstance(value, ModelSpec)]
 
     def semantic(self) -> dict[str, Any]:
-        """The fields that determine the run's id, as JSON."""
+        """Return the fields that determine the run's id, as JSON."""
         return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
 
     def settings_of(self, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
-        """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
+        """Return model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
         known: dict[str, ModelSettings] = {}
         for model in models:
             limits, reach = self.limits.get(model.model), model.model_dump(include=set(Reach.model_fields))
@@ -381,9 +389,9 @@ class Spec(Strict):
         return known
 
     def check(self, where: str, stages: Sequence[str], untrusted: Path | None = None) -> None:
-        """Raises SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage.
+        """Raise SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage.
 
-        `untrusted`: the folder of a spec from somebody else, which `check_untrusted` checks; None for any other self.
+        `untrusted`: the folder of the spec if it is somebody else's, for `check_untrusted`; else None.
         """
         if untrusted is not None:
             try:
@@ -435,7 +443,7 @@ class Spec(Strict):
                 expected = f"expected one of {', '.join(('embed', *families))}"
                 raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {expected}")
             for field in ("batch_tokens", "batch_size"):
-                # An answer must not depend on other calls in the same batch.
+                # Refuse it, since an answer must not depend on the other calls in a batch.
                 if name != "embed" and getattr(self.resources[name], field) != ResourcesSpec.model_fields[field].default:
                     raise SpecError(
                         f"{where}: resources: {name}: {field} is for embed only; its models answer one call at a time"
@@ -446,9 +454,10 @@ class Spec(Strict):
 
     @staticmethod
     def read_fields(path: str) -> tuple[dict[str, Any], Path]:
-        """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError.
+        """Return the unchecked fields of the YAML file at `path`, and its folder. Raises SpecError.
 
-        A `.json` file is read as JSON and may be large, so that a data file given as a spec gets a helpful message.
+        A `.json` file is read as JSON and may be large. So there is a helpful message if the user gives a data file instead of a
+        spec.
         """
         file = Path(path)
         is_json = file.suffix.lower() == ".json"
@@ -491,7 +500,7 @@ FILL_IN = "FILL-IN"
 
 
 def _json(text: str) -> Any:
-    """The value of a JSON text. Raises YamlError."""
+    """Return the value of a JSON text. Raises YamlError."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
@@ -506,7 +515,7 @@ def _json(text: str) -> Any:
 
 
 def apply_overrides(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
+    """Return a copy of the fields with the `a.b=c` overrides applied. Raises SpecError."""
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
         path, equals, text = override.partition("=")
@@ -533,7 +542,7 @@ def apply_overrides(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict
 
 
 def _split(path: str) -> list[str]:
-    # Model names contain dots (gpt-3.5), so a part may be quoted.
+    # A part may be quoted, since model names may contain dots (gpt-3.5).
     parts, quoted = [""], False
     for letter in path:
         if letter == '"':
@@ -552,7 +561,7 @@ def _index(target: list[Any], part: str, override: str) -> int:
 
 
 def _explain(error: ValidationError, kind: type[Strict]) -> str:
-    # A misspelt required field is also reported as missing; the misspelling is the more helpful message.
+    # A misspelled required field is also reported as missing. The message about the misspelling is more helpful.
     first = min(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":
@@ -578,7 +587,7 @@ def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
     model: Any = kind
     for part in path:
         if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
-            # The first model inside the annotation, such as that of a list's entries.
+            # Find the first model inside the annotation, such as the class of a list's entries.
             inside = [model.model_fields[part].annotation]
             for model in inside:
                 if isinstance(model, type) and issubclass(model, BaseModel):
@@ -588,7 +597,7 @@ def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known name, or else the list of known names."""
+    """Return the end of a message about an unknown name: the nearest known name or, if none is similar, all known names."""
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:

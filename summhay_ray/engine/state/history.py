@@ -1,12 +1,11 @@
-"""A run's dollars (spent, reserved, uncertain, left), planned and actual usage, its starts and stops, and warnings about it. No
-Ray, no calls.
+"""The history of a run: its dollars (spent, reserved, uncertain, left), planned and actual usage, starts and stops, and warnings.
 
-`runs/<run>/plan.json` is the plan at the first start. `runs/<run>/starts/<number>.json` record the starts, and
-`runs/<run>/stops/<number>.json` those that ended early. All are written once and never changed.
+`runs/<run>/plan.json` is the plan at the first start. `runs/<run>/starts/<number>.json` records a start, and
+`runs/<run>/stops/<number>.json` records why a start ended early. These files are written once and never changed.
 
 An answer's key does not include the endpoint, so an answer from another endpoint is reused. That is right if the same model
-answers at both, but the user must know about it. Embeddings that are all zeros are finite, so they are kept, but a text with one
-is similar to nothing.
+answers at both endpoints, but the user must know about it. An embedding of zeros is valid and kept, but it is similar to no other
+embedding.
 """
 
 import functools
@@ -26,24 +25,24 @@ from summhay_ray.store import RUN, Amount, Count, LogIndex, Money, RunStore, Tot
 
 
 class Dollars(NamedTuple):
-    """A run's money in micro-dollars. The sum of the fields counts against its budget."""
+    """A run's money in micro-dollars. The sum of the fields counts against the run's budget."""
 
     spent: int
     """Charged for calls that have ended."""
     reserved: int
-    """Maximum cost of the calls in flight and of the batches that are not booked yet."""
+    """Maximum cost of the calls in flight and of the batches that are not charged yet."""
     uncertain: int
     """Maximum cost of calls whose outcome is unknown because a process was killed."""
 
     def usd(self, budget_usd: float | None) -> dict[str, float | None]:
-        """`spent`, `reserved` and `uncertain` in dollars, the `budget`, and what is `left` of it. The last two are null without a
-        budget."""
+        """Return `spent`, `reserved` and `uncertain` in dollars, the `budget`, and the part of the budget that is `left`. The
+        last two are null without a budget."""
         left = None if budget_usd is None else max(0.0, budget_usd - sum(self) / MICROS)
         return {**{name: micros / MICROS for name, micros in self._asdict().items()}, "left": left, "budget": budget_usd}
 
 
 class LeftRecord(TypedDict):
-    """The remaining work as it was recorded: see `StatusResult.left`."""
+    """The recorded remaining work; see `StatusResult.left`."""
 
     calls: Count | None
     usd: dict[str, Amount] | None
@@ -53,7 +52,7 @@ class LeftRecord(TypedDict):
 
 
 class _Money(TypedDict):
-    """See `Dollars`; in micro-dollars."""
+    """The fields of `Dollars`, in micro-dollars."""
 
     spent: Total
     reserved: Total
@@ -61,21 +60,21 @@ class _Money(TypedDict):
 
 
 class DriverReport(TypedDict):
-    """The report of its work that a driver writes into each heartbeat."""
+    """The report that a driver writes into each heartbeat."""
 
     left: LeftRecord
     money: _Money
 
 
 def money_of(run: RunStore, index: LogIndex) -> Money:
-    """The run's stored money."""
+    """Return the run's stored money."""
     return Money.of(run.money.newest(), run.run_id, index)
 
 
 def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = None) -> Dollars:
-    """The run's money: the last report of a running driver, else the stored money.
+    """Return the run's money: from the last report of a running driver, else from the stored records.
 
-    `alive`: session -> whether its driver is alive, if that is known already.
+    `alive`: session -> whether its driver is alive; None if that is not known yet.
     """
     session, files = money.session, run.store.files
     if session:
@@ -88,9 +87,9 @@ def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = N
 
 
 def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str, Limits]) -> LedgerService:
-    """The ledger of a session that takes the run's money over; reads the log. Raises Superseded, StoreError, OSError."""
+    """Take over the run's money, read the log, and return the ledger of the session. Raises Superseded, StoreError, OSError."""
     records = run.money
-    # Take over before reading the log: calls that an earlier ledger still grants are under the ceiling of its last record.
+    # Take over before reading the log. An earlier ledger may still grant calls, but only up to the ceiling of its last record.
     earlier_record = records.take_over(session)
     ledger = Ledger(run.run_id, run.store.log(), budgets, limits, session=session, earlier_record=earlier_record, probing=True)
     return LedgerService(ledger, records.append)
@@ -102,7 +101,7 @@ _NOTHING_ELSE = "nothing else depends on it"
 _MEND = f"delete it and those after it, {_NOTHING_ELSE}"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
 _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
-"""Fields that only a plan with bounds has."""
+"""Fields that exist only in a plan with bounds."""
 
 
 class StartRecord(TypedDict):
@@ -115,7 +114,7 @@ class StartRecord(TypedDict):
 
 
 class StopRecord(TypedDict):
-    """Why a start ended early. `commits`: how many parts had been committed."""
+    """Why a start ended early. `commits`: how many parts had been committed by then."""
 
     status: Literal["budget", "limited", "waiting"]
     left: LeftRecord
@@ -148,19 +147,19 @@ class StageRecord(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class PlanRecord(TypedDict):
-    """The fields that are read from the plan at the first start, which `PlanResult.to_json` wrote."""
+    """The fields that are read from the stored plan, which `PlanResult.to_json` made."""
 
     stages: list[StageRecord]
 
 
 def keep_plan(run: store.RunStore, plan: Mapping[str, Any]) -> None:
-    """Store the run's plan, as `PlanResult.to_json` gives it. An existing plan is kept."""
+    """Store the run's plan (`PlanResult.to_json`), unless the run has a stored plan."""
     run.store.files.create(plan_file(run), store.with_hash(plan, indent=1))
 
 
 @dataclass(frozen=True)
 class RecordedReach:
-    """Endpoints and margins of a start's models; recorded with the start."""
+    """Endpoints and margins of a start's models, which are recorded with the start."""
 
     token_margins: Mapping[str, float] = field(default_factory=dict)
     """Model -> its `token_margin`, for models that have one."""
@@ -177,7 +176,7 @@ class History:
 
     @functools.cached_property
     def plan(self) -> PlanRecord | None:
-        """The plan at the first start, as `PlanResult.to_json` gave it; None if there is none."""
+        """The plan at the first start (`PlanResult.to_json`); None if there is none."""
         files, name = self.run.store.files, plan_file(self.run)
         try:
             content = store.read_checked(files.read(name), PlanRecord)
@@ -194,14 +193,14 @@ class History:
 
     @functools.cached_property
     def stop(self) -> StopRecord | None:
-        """The latest stop, if the run was not started again and nothing was committed since; else None."""
+        """The latest stop; None if the run was started again or something was committed after it."""
         stop = self._newest("stops", StopRecord)
         if stop is None or stop["commits"] != self.run.manifest().added:
             return None
         return stop if not self.start or self.start["session"] <= stop["session"] else None
 
     def damaged(self) -> Sequence[str]:
-        """A line for each damaged record. Reads all records."""
+        """Read all records, and return a line for each damaged one."""
         _ = self.plan, self.start, self.stop
         return self._damaged
 
@@ -215,7 +214,7 @@ class History:
 
     @property
     def reach(self) -> RecordedReach:
-        """The endpoints and margins of the latest start's models, as far as they are recorded."""
+        """The recorded endpoints and margins of the latest start's models."""
         start = self.start
         return RecordedReach(start.get("token_margins", {}), start.get("origins", {})) if start else RecordedReach()
 
@@ -226,12 +225,12 @@ class History:
 
 
 def keep_start(run: store.RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
-    """Record a start of the run, which invalidates an earlier stop. `session`: the number of its driver's session."""
+    """Record a start of the run, which invalidates an earlier stop. `session`: the number of the driver's session."""
     _append(run, "starts", StartRecord, {"session": session, "budget_usd": budget_usd, **asdict(reach)})
 
 
 def keep_reach(run: store.RunStore, reach: RecordedReach) -> None:
-    """Record changed endpoints and margins of a run without remaining items."""
+    """Record the endpoints and margins if they have changed. For a run without remaining items."""
     history = History(run)
     if history.start and history.reach != reach:
         _append(run, "starts", StartRecord, {**history.start, **asdict(reach)})
@@ -240,7 +239,7 @@ def keep_reach(run: store.RunStore, reach: RecordedReach) -> None:
 def keep_stop(run: store.RunStore, session: int, content: Mapping[str, Any]) -> None:
     """Record why a start ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
 
-    `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
+    `session`: the number of the start's session. Each start has a separate record, even if nothing was committed.
     """
     _append(run, "stops", StopRecord, {**content, "session": session, "commits": run.manifest().added})
 
@@ -248,10 +247,11 @@ def keep_stop(run: store.RunStore, session: int, content: Mapping[str, Any]) -> 
 def usage_of_run(
     run: store.RunStore, plan: PlanRecord | None, real: Mapping[store.Purpose, store.AnswerTotals], money: store.Money
 ) -> list[dict[str, Any]]:
-    """A row for each stage and model: planned and actual calls, tokens and dollars, cached tokens and their savings.
+    """Return a row for each stage and model: planned and actual calls, tokens and dollars, cached tokens and the dollars that
+    they saved.
 
-    `planned` is null for a stage and model that the plan lacks. Reused answers do not count as calls on either side. For a plan
-    with bounds, `planned` also has the minimum and the maximum.
+    `planned` is null if the plan lacks the stage and model. Neither the planned nor the actual calls include reused answers. For
+    a plan with bounds, `planned` also has the minimum and the maximum.
     """
     planned = {(stage["stage"], stage["model"]): stage for stage in (plan["stages"] if plan else ())}
     order = list(run.record.get("stages", ()))
@@ -289,7 +289,7 @@ def _append(run: store.RunStore, folder: str, record: type[Any], body: Mapping[s
 
 
 def plan_file(run: store.RunStore) -> str:
-    """The name of the plan at the first start."""
+    """Return the file name of the plan at the first start."""
     return f"runs/{run.run_id}/plan.json"
 
 
@@ -298,21 +298,21 @@ Origins = Mapping[tuple[str, str], int]
 
 
 def origins_of(settings: Mapping[str, ModelSettings]) -> dict[str, str]:
-    """Model -> the origin of its answers now, for models outside this process."""
+    """Return model -> the current origin of its answers, for models outside this process."""
     return {name: model.origin for name, model in settings.items() if model.origin}
 
 
 def origins_in(answers: pl.DataFrame) -> Counter[tuple[str, str]]:
-    """The origins of a run's answers (`answer_counts`)."""
+    """Return the origins of a run's answers. `answers`: the run's `answer_counts`."""
     counted = answers.group_by("model", "origin").agg(pl.sum("n"))
     return Counter({(model, origin): n for model, origin, n in counted.iter_rows()})
 
 
 def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
-    """A line for each model and origin of reused answers that differs from the model's origin `now`."""
+    """Return a line for each model that reuses answers whose origin differs from the model's origin `now`."""
     return tuple(
-        f"{model}: {n} answers came from {origin}, and it is reached at {now[model]} now; they are reused. Where another "
-        "model answers there, give it a `revision:` in the spec, and it is asked anew"
+        f"{model}: {n} answers came from {origin}, and it is reached at {now[model]} now; they are reused. If another "
+        "model answers there, give it a `revision:` in the spec, so that it is asked again"
         for (model, origin), n in sorted(used.items())
         if origin and model in now and now[model] != origin
     )
@@ -321,10 +321,10 @@ def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
 def stored_warnings(
     run: store.RunStore, money: store.Money, answers: pl.DataFrame, origins: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Warnings about a stored run: a log that records less spending than the run's money, answers from other origins, and models
-    with zero vectors.
+    """Return warnings about a stored run: its log may record less spending than its money records, answers may come from other
+    origins, and embeddings may be all zeros.
 
-    `answers`: the run's `answer_counts`. `origins`: model -> the origin of its answers now.
+    `answers`: the run's `answer_counts`. `origins`: model -> the current origin of its answers.
     """
     short = []
     if money.missing:

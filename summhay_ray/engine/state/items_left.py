@@ -1,4 +1,4 @@
-"""The items of a run, and which of them are finished, when it starts or resumes."""
+"""The items of a run, the finished ones among them, and counts of the run's answers and failures."""
 
 import itertools
 import threading
@@ -18,33 +18,34 @@ from summhay_ray.plugins import error_line
 from summhay_ray.store import RunStore
 
 ITEM = "item"
-"""The kind of an item's rows in the store, in every benchmark."""
+"""The kind of units in the store for the rows of items, in every benchmark."""
 PREPARED = "prepared"
-"""The kind of the rows that `prepare` makes, in every benchmark."""
+"""The kind of units in the store for the rows of `prepare`, in every benchmark."""
 
 
 @dataclass(frozen=True)
 class RunState:
-    """The items that a start covers, and the ids of the finished ones, which are not answered again."""
+    """The items that a start covers, and the ids of finished items, which are not answered again."""
 
     sources: Mapping[str, Sequence[Item]]
     """Source -> its items; with `--limit`, only those that the start covers."""
     total: int
     """Number of items of the workload."""
     finished: frozenset[str]
-    """Ids of finished items, including those that the start does not cover."""
+    """Ids of finished items, including items that the start does not cover."""
 
     def left(self) -> Mapping[str, Sequence[Item]]:
-        """The unfinished items that this start covers, by source, in the workload's order."""
+        """Return the unfinished items that this start covers, by source, in the workload's order."""
         if not self.finished:
-            # No copy: a large run has many sources.
+            # Do not copy the sources, since a large run has many of them.
             return self.sources
         left = {source: [item for item in items if item.id not in self.finished] for source, items in self.sources.items()}
         return {source: items for source, items in left.items() if items}
 
 
 def checked_items(workload: Workload[Any]) -> Iterator[Item]:
-    """The workload's items. Raises BadBenchmark for anything but an `Item`, a repeated id, or an unknown queue."""
+    """Yield the workload's items. Raises BadBenchmark if one is not an `Item`, or has an invalid or repeated id, invalid data or
+    an unknown queue."""
     queues, seen = workload.queues(), set()
     with reading(f"{workload.kind}: items", "mend it and run again"):
         for item in workload.items():
@@ -70,8 +71,8 @@ def checked_items(workload: Workload[Any]) -> Iterator[Item]:
 
 
 def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:
-    """The prepared data of a source's items, or a problem if the benchmark's code raises. Raises OSError, UserError and, in the
-    main thread, KeyboardInterrupt.
+    """Return the prepared data of a source's items, or a problem if the benchmark's code raises. Raises only OSError, UserError
+    and, in the main thread, KeyboardInterrupt.
 
     `planning`: call the cheaper `sketch` instead of `prepare`.
     """
@@ -81,15 +82,15 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
         raise
     # The benchmark's own code may raise anything. Only this source's items fail.
     except BaseException as error:
-        # Ctrl-C interrupts only the main thread.
+        # Ctrl-C raises KeyboardInterrupt only in the main thread.
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
         return Prepared(problem=Failed("benchmark_error", error_line(error), retryable=True))
 
 
 def state_of(workload: Workload[Any], run: RunStore, limit: int | None = None) -> RunState:
-    """The state of the workload's run; with a `limit`, it covers only that many items. Raises BadBenchmark, as `checked_items`
-    does."""
+    """Return the state of the workload's run. With a `limit`, it covers only that many items. Raises BadBenchmark; see
+    `checked_items`."""
     items = [*checked_items(workload)]
     chosen = None
     if limit is not None:
@@ -103,24 +104,25 @@ def state_of(workload: Workload[Any], run: RunStore, limit: int | None = None) -
 
 
 def finished_items(run: RunStore) -> frozenset[str]:
-    """The ids of the items that are committed and not to be tried again."""
+    """Return the ids of the items that are committed and need no retry."""
     return frozenset(run.units(ITEM).filter(~pl.col("retry"))["unit"])
 
 
 def item_counts(run: RunStore, total: int) -> dict[str, int]:
-    """Numbers of items: `total`, `done` (committed without a failure) and `failed`."""
+    """Return the numbers of items: `total`, `done` (committed without a failure) and `failed`."""
     committed, failures = run.units(ITEM)["unit"], run.table("failures")
     n_failed = int(committed.is_in(failures.to_series(0).unique().implode()).sum())
     return {"total": total, "done": len(committed) - n_failed, "failed": n_failed}
 
 
 def failure_counts(run: RunStore) -> dict[str, int]:
-    """Error of a failure -> the number of answers that are missing or unusable because of it: the rows of `failures`."""
+    """Return error -> the number of its rows in `failures`, one for each answer that it made missing or unusable."""
     return dict(sorted(Counter(run.table("failures", columns=["error"])["error"].to_list()).items()))
 
 
 def commonest_failure(run: RunStore) -> dict[str, Any] | None:
-    """The most frequent class of failure (`count`, `stage`, `error`) and its most frequent `message`; None without failures."""
+    """Return the most frequent class of failure (`count`, `stage`, `error`) and its most frequent `message`; None without
+    failures."""
     failures = run.table("failures")
     if not failures.height:
         return None
@@ -132,21 +134,20 @@ def commonest_failure(run: RunStore) -> dict[str, Any] | None:
 
 
 def answers_used(run: RunStore) -> int:
-    """Number of answers that the run's rows use, counted per item: an answer that two items share counts twice."""
+    """Return the number of answers that the run's rows use, summed over items. So an answer that two items share counts twice."""
     failures = run.table("failures")
     item = failures.columns[0]
     used = failures.filter(pl.col("kind") != "failed").select(item, "key")
     named = (name for name, table in run.declared.items() if name != "failures" and {item, "key"} <= set(table.schema.names))
     pieces = (piece.select(item, "key") for name in named for piece in run.pieces(name, [item, "key"]))
-    # As hashes, the pairs of a large run take a tenth of the memory.
+    # Keep only hashes of the pairs, which need a tenth of the memory.
     pairs = [some.filter(pl.col("key") != "").select(pl.struct(item, "key").hash()) for some in itertools.chain([used], pieces)]
-    # Some answers are used without being named by a row.
+    # Some used answers are not named in any row, so the number of raw answers may be larger.
     return max(pl.concat(pairs).n_unique(), int(answer_counts(run)["n"].sum()))
 
 
 def answer_counts(run: RunStore) -> pl.DataFrame:
-    """The run's raw answers, counted by `model`, `origin` and `finish_reason`: their number `n`, and the sum of
-    `zero_vectors`."""
+    """Count the run's raw answers by `model`, `origin` and `finish_reason`: their number `n`, and the sum of `zero_vectors`."""
     by, figures = ["model", "origin", "finish_reason"], ["n", "zero_vectors"]
     pieces = run.pieces("raw_answers", [*by, "zero_vectors"])
     counted = (piece.with_columns(n=pl.lit(1)).group_by(by).agg(pl.col(figures).cast(pl.Int64).sum()) for piece in pieces)

@@ -1,1 +1,1 @@
-"""Models that rate a text on a scale of whole numbers, by sampling or by log probabilities. Other rooms import from `judge`."""
+"""Rates a text on a scale of whole numbers, by a model's samples or log probabilities. Other packages import from `judge`."""

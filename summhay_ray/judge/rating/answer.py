@@ -1,7 +1,7 @@
-"""The scale of a rating, and reading a rating from an answer. An unreadable answer is Malformed, never 0.
+"""The scale of a rating, and the parser of ratings in answers. An unreadable answer is Malformed, never 0.
 
-`text.read_number` defines the forms; JSON is read, too: `{"rating": 4}`, `{"score": 4}`, or another object with one number.
-`error` is one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.
+`text.read_number` defines the forms of a plain answer. JSON may be `{"rating": 4}`, `{"score": 4}`, or another object with one
+number. The `error` is one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.
 """
 
 import json
@@ -15,12 +15,12 @@ from summhay_ray.outcome import Malformed
 from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number
 
 LEAST_MASS = 0.5
-"""Minimum total probability of the scale's numbers at the first token for a rating by log probabilities. Below it, the model was
-more likely to answer something else."""
+"""Minimum total probability of the scale's numbers at the first token, for a rating by log probabilities. With less, the model
+was more likely to answer something else."""
 LEAST_LOGPROB = -1e6
-"""Lower log probabilities count as probability 0."""
+"""A lower log probability counts as probability 0."""
 HIGHEST = 9
-"""The highest number of a scale that log probabilities can rate: some models write two digits as two tokens."""
+"""The highest number that log probabilities can rate, since some models write two digits as two tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class ByLogprobs:
 
     value: float
     mass: float
-    """Total probability of the scale's numbers, 0..1; the rest belongs to other tokens."""
+    """Total probability of the scale's numbers, 0..1. The rest belongs to other tokens."""
 
 
 def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float | Malformed:
-    """The rating in an answer, on the scale, or Malformed.
+    """Read the rating in an answer; Malformed if it is not on the scale or cannot be read.
 
-    It is a whole number, except for JSON with `expected` in addition to `rating`; then it is `expected`. An answer cut by the
-    token limit (`finish_reason` is "length") is read only if the missing text cannot change the number: after a line break, or if
-    no longer number is on the scale.
+    It is a whole number. JSON may also have `expected` in addition to `rating`; then the rating is `expected`. An answer cut at
+    the token limit (`finish_reason` "length") is read only if the missing text cannot change the number: after a line break, or
+    if no longer number is on the scale.
     """
     cut, expected = finish_reason == "length", None
     try:
@@ -67,7 +67,7 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
                 raise
             rating, expected = _of_json(final_text(text, finish_reason))
             high, tail = None, ""
-        # A decimal, another digit or a range could have followed.
+        # The cut may have removed a decimal place, another digit or a range.
         if cut and "\n" not in answer and (not tail and rating * 10 <= scale.high or tail and not re.search(r"\w", tail)):
             final_text(text, finish_reason)
     except UnusableAnswer as error:
@@ -80,7 +80,7 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
 
 
 def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | None:
-    """The expected rating over the alternatives of the first non-blank token; None without log probabilities.
+    """Return the expected rating over the alternatives of the first non-blank token; None without log probabilities.
 
     `logprobs`: JSON list of the answer's tokens in OpenAI's format (`RawAnswer.logprobs`). Spellings of one number (`4`, ` 4`)
     are added up. Malformed if the total probability of the scale's numbers is below `LEAST_MASS`. Raises ValueError if the scale
@@ -112,7 +112,7 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
 
 
 def check_logprobs(scale: Scale) -> None:
-    """Raise ValueError if the scale goes beyond `HIGHEST`, since log probabilities cannot rate on such a scale."""
+    """Raise ValueError if the scale goes beyond `HIGHEST`, where ratings by log probabilities are impossible."""
     if scale.high > HIGHEST:
         raise ValueError(
             f"the scale is {scale}; logprobs rate by one token, up to {HIGHEST}: ask for samples, or rate up to {HIGHEST}"
@@ -120,7 +120,7 @@ def check_logprobs(scale: Scale) -> None:
 
 
 def _of_json(answer: str) -> tuple[int, Any]:
-    """The whole number in JSON (`rating` or `score`, else its only number), and its `expected`. Raises UnusableAnswer."""
+    """Return the whole number in JSON (`rating` or `score`, else its only number), and its `expected`. Raise UnusableAnswer."""
     value = json_value(answer)
     inner = [item for one in value.values() if isinstance(one, dict) for item in one.items()]
     named = {str(name).strip().lower(): one for name, one in (*inner, *value.items())}
@@ -136,7 +136,7 @@ def _of_json(answer: str) -> tuple[int, Any]:
 
 
 def _whole_number(value: Any) -> int | None:
-    """The whole number in a JSON value, which may be a text: 4, 4.0, "4", "4/5"."""
+    """Return the whole number in a JSON value, which may be a text: 4, 4.0, "4", "4/5"."""
     try:
         return read_number(str(value))[0]
     except UnusableAnswer:

@@ -3,11 +3,10 @@
 To add a criterion, write its prompt to a file and create a `Criterion` with it; no other edit is needed.
 
 Placeholders: `[[SOURCE]]`, `[[SUMMARY]]`, `[[REFERENCE]]`, or in the spelling of released prompts: `{{article}}`, `{{document}}`,
-`{{summary}}`, `{{reference}}`. Each may occur repeatedly.
+`{{summary}}`, `{{reference}}`. Each may occur more than once.
 
 Each text is enclosed, for example between `<source>` and `</source>` (`text.enclosed`), even if the template has no tags around
-the placeholder. Our own prompts put the source first, so that all prompts about a document share a prefix that providers can
-cache.
+the placeholder. Our own prompts put the source first. So all prompts about a document share a prefix, which providers can cache.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 from summhay_ray.text import content_roots, sentences
 
 _NAME = r"\[\[[A-Z_]+\]\]|\{\{\s*[A-Za-z_]+\s*\}\}"
-# Include the tags around it, if the template has them.
+# Match the tags around the placeholder, if the template has them.
 _PLACEHOLDER = re.compile(rf"<(?P<tag>source|reference|summary)>\n(?P<within>{_NAME})\n</(?P=tag)>|{_NAME}")
 _ALIASES = {"ARTICLE": "SOURCE", "DOCUMENT": "SOURCE"}
 _DIGITS = 4
@@ -41,15 +40,14 @@ How = Literal["text", "samples", "logprobs", "panel"]
 class Criterion:
     """A criterion for rating a text: a scale, and the prompt that explains it.
 
-    The prompt must contain the placeholders in `needs` (spelled as above). Raises ValueError, in one line, if
-    one is missing.
+    The prompt must contain the placeholders in `needs` (spelled as above). Raises ValueError if one is missing.
     """
 
     name: str
     scale: Scale
     prompt: str = field(repr=False)
     version: int = 1
-    """Version of the prompt, for people: ratings by different versions must not be compared. `prompt_hash` identifies the
+    """Version of the prompt, for people. Ratings by different versions must not be compared. `prompt_hash` identifies the
     prompt."""
     needs: tuple[str, ...] = ("SOURCE", "SUMMARY")
     """Names of the placeholders that the prompt must contain."""
@@ -62,7 +60,7 @@ class Criterion:
 
     @cached_property
     def prompt_hash(self) -> str:
-        """sha256 (hex) of the prompt template: part of every request's key."""
+        """The sha256 (hex) of the prompt template, part of every request's key."""
         return text.text_hash(self.prompt)
 
 
@@ -70,10 +68,10 @@ class Criterion:
 class Rater:
     """The model that rates, and the settings for its answers.
 
-    `samples`: the number of answers whose mean is the rating; they come from one call if `one_call`, else from separate calls.
-    `logprobs`: the number of most likely first tokens to request (1 to 20); the rating is then the mean of the scale's numbers,
-    weighted by their probabilities. Without log probabilities, or if the scale has too little probability (`LEAST_MASS`), the
-    samples are used instead. Raises ValueError if `samples` or `logprobs` is out of range.
+    `samples`: the rating is the mean of this many answers, from one call if `one_call`, else from separate calls. `logprobs`: the
+    number of most likely first tokens to request (1 to 20); the rating is then the mean of the scale's numbers, weighted by their
+    probabilities. Without log probabilities, or if the scale has too little probability (`LEAST_MASS`), the samples are used
+    instead. Raises ValueError if `samples` or `logprobs` is out of range.
     """
 
     model: str
@@ -97,14 +95,14 @@ class Rating:
     """A rating, and how it was obtained."""
 
     value: float
-    """On the criterion's scale: a single answer, the mean of samples, or an expectation."""
+    """On the criterion's scale: a single answer, the mean of samples, or an expected value."""
     how: How
-    """`text`: read from one answer; `samples`: the mean of several; `logprobs`: the expectation over the first token;
-    `panel`: the mean of several raters."""
+    """How the value was obtained. `text`: read from one answer; `samples`: the mean of several; `logprobs`: the expected value
+    over the first token; `panel`: the mean of several raters."""
     votes: Sequence[float] = ()
     """The ratings of the readable samples, or of the members of a panel, in order."""
     n_asked: int = 1
-    """Number of requested samples. `votes` lacks missing and unreadable ones."""
+    """Number of requested samples. Missing and unreadable samples have no entry in `votes`."""
     mass: float | None = None
     """Total probability of the scale's numbers at the first token, 0..1; None without log probabilities."""
     keys: Sequence[str] = ()
@@ -112,14 +110,14 @@ class Rating:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its placeholders replaced by `values` (placeholder name -> text); a placeholder without a value stays."""
+    """Replace the template's placeholders by `values` (placeholder name -> text). A placeholder without a value stays."""
     named = {found[0]: _name(found) for found in _PLACEHOLDER.finditer(template)}
     blocks = {written: _enclose(name, values[name]) for written, name in named.items() if name in values}
     return text.fill(template, blocks)
 
 
 def part(prompt: str, name: str) -> str | None:
-    """The text between `<name>` and `</name>`, each on its own line, of one of our prompts; None if there is none."""
+    """Return the text between `<name>` and `</name>`, each on its own line, in one of our prompts; None if there is none."""
     match = re.search(rf"<{name}>\n(.*?)\n</{name}>", prompt, re.DOTALL)
     return match[1] if match else None
 
@@ -129,7 +127,7 @@ def _name(found: re.Match[str]) -> str:
     return _ALIASES.get(name, name)
 
 
-# Cached, because several criteria use one source.
+# Cached, because several criteria use the same source.
 @functools.lru_cache(maxsize=256)
 def _enclose(name: str, value: str) -> text.Block:
     return text.enclosed(name.lower() if name.lower() in text.NAMES else "part", value)
@@ -137,8 +135,8 @@ def _enclose(name: str, value: str) -> text.Block:
 
 @functools.cache
 def criteria() -> Mapping[str, Criterion]:
-    """The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales: `consistency`, `relevance`
-    and `faithfulness`. The wording of the prompts is our own."""
+    """Return the three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales: `consistency`,
+    `relevance` and `faithfulness`. The wording of the prompts is our own."""
     prompts = resources.files("summhay_ray.judge.rating").joinpath("prompts")
     return {
         name: Criterion(name, Scale(1, highest), prompts.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
@@ -154,19 +152,20 @@ async def rate_text(
     compat: str = "default",
     otherwise: Rater | None = None,
 ) -> Outcome[Rating]:
-    """The rating of one text, or the failure. `values`: placeholder name -> text (`SOURCE`, `SUMMARY`, ...).
+    """Rate one text; return the rating or the failure. `values`: placeholder name -> text (`SOURCE`, `SUMMARY`, ...).
 
     Unreadable samples are left out of the mean; `Rating.n_asked` is the number of requested samples. If no sample is readable,
-    the outcome is the first sample's. If a call fails, the rating fails, and a later run repeats it. `compat="release"` reads
-    answers like the code of Extract-then-Evaluate: an unreadable one counts as 0. Key and attempts are those of the first answer;
-    the price is the sum over all calls. If the provider rejects a request for log probabilities, the rater `otherwise` is used;
-    by default the same rater without them.
+    the outcome is that of the first sample. If a call fails, the rating fails, and a later run repeats it. With
+    `compat="release"`, answers are read as in the code of Extract-then-Evaluate: an unreadable one counts as 0.
+
+    The key and the attempts are those of the first answer; the price is the sum over all calls. If the provider rejects a request
+    for log probabilities, `otherwise` rates instead; its default is the same rater without log probabilities.
     """
     outcome = await _rate(criterion, values, rater, ask, compat)
     if rater.logprobs is None or not isinstance(outcome, Failed) or outcome.error != "bad_request":
         return outcome
-    # Providers word the rejection differently, so any rejection leads here. If the request is wrong in another way, this one is
-    # rejected, too, and costs nothing.
+    # Providers word this rejection differently, so any rejection has this effect. If the request is wrong in another way, the
+    # second one is rejected, too, and costs nothing.
     return await _rate(criterion, values, otherwise or replace(rater, logprobs=None), ask, compat)
 
 
@@ -176,7 +175,7 @@ async def _rate(criterion: Criterion, values: Mapping[str, str], rater: Rater, a
     failed = next((answer for answer in answers if isinstance(answer, Failed)), None)
     arrived = [answer for answer in answers if isinstance(answer, Answer)]
     if failed is not None or not arrived:
-        # A later run repeats the failed calls, and then rates from all samples.
+        # A later run repeats the failed calls, then rates from all samples.
         return failed or answers[0]  # type: ignore[return-value]
     first, scale = arrived[0], criterion.scale
     expected = None if rater.logprobs is None else expected_rating(first.value.logprobs, scale)
@@ -200,7 +199,7 @@ async def _rate(criterion: Criterion, values: Mapping[str, str], rater: Rater, a
 
 
 def rating_requests(criterion: Criterion, values: Mapping[str, str], rater: Rater) -> list[Request]:
-    """The requests of `rate_text`: one, or one per sample."""
+    """Return the requests of `rate_text`: one, or one per sample."""
     message = Message(rater.role, fill(criterion.prompt, values))
     n_calls, samples_per_call = (1, rater.samples) if rater.one_call else (rater.samples, 1)
     return [
@@ -220,20 +219,20 @@ def rating_requests(criterion: Criterion, values: Mapping[str, str], rater: Rate
 class OfflineRater:
     """The local model `offline/rater` (llm.LocalModel), which needs no API key.
 
-    It reads the same prompt as any model, and rates the share of the summary's words that the source contains: a baseline that a
-    model must beat. It has no fitted parameters, does not understand meaning, and misses a wrong figure among right words.
+    It reads the same prompt as any model. Its rating is the share of the summary's words that the source contains, a baseline for
+    models to beat. It has no fitted parameters, does not understand meaning, and misses a wrong figure among right words.
     """
 
     name: ClassVar[str] = "offline/rater"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """The answer as JSON, such as `{"rating": 4, "expected": 3.6182}`, on the scale that the prompt names.
+        """Return the answer as JSON, such as `{"rating": 4, "expected": 3.6182}`, on the scale that the prompt names.
 
         Raises LookupError if the prompt lacks a tagged source (or reference), a tagged summary, or a scale.
         """
         prompt = request.prompt
-        # The last scale that the prompt names.
+        # If the prompt names several scales, the last one counts.
         scales = _SCALE.findall(prompt)
         source = part(prompt, "source")
         source = part(prompt, "reference") if source is None else source
@@ -248,9 +247,10 @@ class OfflineRater:
 
 
 def support(source: str, summary: str) -> float:
-    """The share of a summary that its source supports, 0..1; 0 if it has no words.
+    """Return the share of a summary that its source supports, 0..1; 0 if the summary has no words.
 
-    It is the mean over the sentences of two shares: of a sentence's words that are in the source, and of its bigrams that are.
+    For each sentence, it is the mean of two shares: the share of its words that are in the source, and the share of its bigrams
+    that are. The result is the mean over sentences.
     """
     known = content_roots(source)
     words, pairs = set(known), set(itertools.pairwise(known))

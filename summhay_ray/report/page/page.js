@@ -1,5 +1,5 @@
 // The page's own script: tabs, tables, charts, the comparison of two systems, and the viewer of samples. Tables are DataTables',
-// charts Observable Plot's. What documents and models say becomes text, never markup.
+// charts are Observable Plot's. Text from documents and models is never markup.
 const { default: DataTable } = window.tables;
 const $ = (selector, root = document) => root.querySelector(selector), $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 const make = (tag, attributes, ...children) => {
@@ -23,19 +23,19 @@ const themed = (dark) => { root.dataset.theme = dark ? "dark" : "light"; root.cl
 themed(kept() ? kept() === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
 $("#theme").addEventListener("click", () => { themed(root.dataset.theme !== "dark"); kept(root.dataset.theme); });
 
-// --- files: what is copied and downloaded ----------------------------------------------------------------------------
+// --- files: copy and download ----------------------------------------------------------------------------------------
 const download = (name, type, text) => { const a = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name }); a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 1000); };
 const copied = async (text) => { try { await navigator.clipboard.writeText(text); notice("Copied."); setTimeout(() => notice(""), 1500); } catch { download("table.txt", "text/plain", text); } };
 const FORMATS = {
   Markdown: ([heads, ...rows]) => { const cell = (text) => text.replace(/[\\`*_|<>[\]]/g, "\\$&").replace(/\s+/g, " "); return [heads, heads.map(() => "---"), ...rows].map((row, place) => `| ${row.map((text) => (place === 1 ? text : cell(text))).join(" | ")} |`).join("\n"); },
   LaTeX: ([heads, ...rows]) => { const cell = (text) => text.replace(/[\\&%$#_{}~^]/g, (letter) => ({ "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}" })[letter] || `\\${letter}`); const line = (row) => `${row.map(cell).join(" & ")} \\\\`;
     return [`\\begin{tabular}{${heads.map(() => "l").join("")}}`, "\\toprule", line(heads), "\\midrule", ...rows.map(line), "\\bottomrule", "\\end{tabular}"].join("\n"); },
-  // A cell that a spreadsheet would take for a formula begins with an apostrophe.
+  // Put an apostrophe before a cell that a spreadsheet would take for a formula.
   CSV: (rows) => rows.map((row) => row.map((text) => `"${(/^[=+@\t\r]|^-(?![\d.])/.test(text) ? `'${text}` : text).replace(/"/g, '""')}"`).join(",")).join("\n"),
 };
 
 // --- tables ------------------------------------------------------------------------------------------------------------
-// columns: {name, text(row), value(row), node(row), figure, hidden}; what a column shows is a node or text.
+// columns: {name, text(row), value(row), node(row), figure, hidden}; a column shows a node or text.
 const grid = (box, name, columns, rows, options = {}) => {
   const table = make("table", { class: "compact hover", "aria-label": name }, make("thead", {}, make("tr", {}, columns.map((one) => make("th", { scope: "col" }, one.name)))));
   box.append(table);
@@ -49,7 +49,7 @@ const grid = (box, name, columns, rows, options = {}) => {
       render: (row, kind) => (kind === "sort" || kind === "type" ? (one.value ? one.value(row) : one.text(row)) ?? (one.figure ? -Infinity : "") : kind === "display" ? (one.node ? make("span", {}, one.node(row)) : escaped(one.text(row))) : String(one.text(row) ?? "")) })),
     ...options.more,
   });
-  // A printed table has all its rows.
+  // Print all rows of a table.
   addEventListener("beforeprint", () => { if (table.offsetParent) shown.page.len(-1).draw(); });
   addEventListener("afterprint", () => shown.page.len(options.length || 15).draw());
   return shown;
@@ -68,17 +68,19 @@ const file = (figure, name, picture) => {
   image.src = `data:image/svg+xml,${encodeURIComponent(text)}`;
 };
 const MOST_NAMES = 40;
+// Scaled even if each name is a colour for Plot, as `none` and `red` are.
+const coloured = { value: "s", scale: "color" }, shaped = { value: "s", scale: "symbol" };
 const MARKS = {
   forest: (points, { tip }) => [Plot.ruleX([0]), Plot.ruleY(points, { y: "y", x1: "low", x2: "high", stroke: "c", strokeWidth: 2 }), Plot.dot(points, { x: "x", y: "y", fill: "c", r: 4, ...tip })],
-  bar: (points, { tip, series }) => [Plot.ruleX([0]), ...(series > 1 ? [Plot.dot(points, { x: "y", y: "x", stroke: "s", symbol: "s", ...tip })] : [Plot.barX(points, { x: "y", y: "x", fill: COLOURS[0], ...tip }), Plot.ruleY(points.filter((one) => one.low !== null && one.high !== null), { y: "x", x1: "low", x2: "high" })])],
-  line: (points, { tip }) => [Plot.ruleY([0]), Plot.line(points, { x: "x", y: "y", stroke: "s" }), Plot.ruleX(points.filter((one) => one.low !== null && one.high !== null), { x: "x", y1: "low", y2: "high", stroke: "s" }), Plot.dot(points, { x: "x", y: "y", stroke: "s", symbol: "s", ...tip })],
+  bar: (points, { tip, series }) => [Plot.ruleX([0]), ...(series > 1 ? [Plot.dot(points, { x: "y", y: "x", stroke: coloured, symbol: shaped, ...tip })] : [Plot.barX(points, { x: "y", y: "x", fill: COLOURS[0], ...tip }), Plot.ruleY(points.filter((one) => one.low !== null && one.high !== null), { y: "x", x1: "low", x2: "high" })])],
+  line: (points, { tip }) => [Plot.ruleY([0]), Plot.line(points, { x: "x", y: "y", stroke: coloured }), Plot.ruleX(points.filter((one) => one.low !== null && one.high !== null), { x: "x", y1: "low", y2: "high", stroke: coloured }), Plot.dot(points, { x: "x", y: "y", stroke: coloured, symbol: shaped, ...tip })],
   scatter: (points, { tip, front }) => {
     const line = []; // systems that no other beats in both
     for (const one of [...points].sort((a, b) => a.x - b.x || b.y - a.y)) if (!one.lacks && (!line.length || one.y > line.at(-1).y)) line.push(one);
-    return [...(front ? [Plot.line(line, { x: "x", y: "y", curve: "step-after", strokeOpacity: 0.6 })] : []), Plot.dot(points, { x: "x", y: "y", stroke: "s", symbol: "s", r: 4.5, ...tip })];
+    return [...(front ? [Plot.line(line, { x: "x", y: "y", curve: "step-after", strokeOpacity: 0.6 })] : []), Plot.dot(points, { x: "x", y: "y", stroke: coloured, symbol: shaped, r: 4.5, ...tip })];
   },
-  matrix: (points, { tip }) => [Plot.cell(points, { x: "x", y: "y", fill: "s", ...tip }), Plot.dot(points.filter((one) => one.sure), { x: "x", y: "y", r: 2, fill: "black" })],
-  dumbbell: (points, { tip }) => [Plot.ruleY(points, { y: "y", x1: "a", x2: "b", strokeWidth: 2, strokeOpacity: 0.4 }), Plot.dot(points.flatMap((one) => [{ ...one, x: one.a, s: one.a_name }, { ...one, x: one.b, s: one.b_name }]), { x: "x", y: "y", fill: "s", r: 5, ...tip })],
+  matrix: (points, { tip }) => [Plot.cell(points, { x: "x", y: "y", fill: coloured, ...tip }), Plot.dot(points.filter((one) => one.sure), { x: "x", y: "y", r: 2, fill: "black" })],
+  dumbbell: (points, { tip }) => [Plot.ruleY(points, { y: "y", x1: "a", x2: "b", strokeWidth: 2, strokeOpacity: 0.4 }), Plot.dot(points.flatMap((one) => [{ ...one, x: one.a, s: one.a_name }, { ...one, x: one.b, s: one.b_name }]), { x: "x", y: "y", fill: coloured, r: 5, ...tip })],
 };
 const chart = (box, name, one, act) => {
   const places = ["forest", "dumbbell", "matrix"].includes(one.kind) ? "y" : "x", named = one.kind === "bar" || places === "y" ? [...new Set(one.points.map((point) => String(point[places])))].slice(0, MOST_NAMES) : null;
@@ -153,14 +155,14 @@ const fill = (section) => {
   if (drawn) chart(box, name, drawn);
   if (table) {
     const rows = table.rows.map((texts, place) => ({ texts, values: table.values[place], link: table.links[place] })), last = table.heads.length - 1;
-    grid(box, name, table.heads.map((head, place) => ({ name: head, figure: rows.some((row) => typeof row.values[place] === "number"), text: (row) => row.texts[place], value: (row) => row.values[place] ?? row.texts[place], cls: "text-cell", least: /^rank\b/i.test(head),
+    grid(box, name, table.heads.map((head, place) => ({ name: head, figure: rows.some((row) => typeof row.values[place] === "number"), text: (row) => row.texts[place], value: (row) => row.values[place] ?? row.texts[place], cls: rows.some((row) => row.texts[place].length > 80) ? "text-cell long" : "text-cell", least: /^rank\b/i.test(head),
       node: place === last && rows.some((row) => row.link) ? (row) => [row.link ? make("a", { href: row.link, "aria-label": `${row.texts[place]} samples of ${row.texts[0]}` }, row.texts[place]) : row.texts[place]] : undefined })), rows);
     if (table.cut) box.append(make("p", { class: "small" }, `The first ${rows.length.toLocaleString("en")} of ${table.cut.toLocaleString("en")} rows; --format csv writes all.`));
   }
 };
 for (const box of $$("section details")) box.addEventListener("toggle", () => { if (box.open && !box.closest(".tab").hidden) fill(box.closest("section")); });
 
-// --- data beside the page, loaded by script tags: a page from a disk may not fetch ----------------------------------
+// --- data files, loaded by script tags, because a page on a disk may not fetch -------------------------------------
 const waiting = new Map(), loaded = new Map();
 window.summhay = (name, content) => { loaded.set(name, Promise.resolve(content)); waiting.get(name)?.(content); };
 const load = (name, again) => {
@@ -176,7 +178,7 @@ const load = (name, again) => {
   if (loaded.size > 60) for (const key of [...loaded.keys()].filter((one) => !/^(manifest|index)/.test(one)).slice(0, 20)) loaded.delete(key);
   return promise;
 };
-const alone = "The samples lie in the folder data/, which is missing next to this page: copy the whole folder of the report, or open it where it was made.";
+const alone = "The samples are in the folder data/, which is missing next to this page: copy the whole folder of the report, or open it where it was made.";
 
 let manifest = null, index = null;
 const ready = async () => {
@@ -200,7 +202,7 @@ const sampleAt = async (row) => {
   return (await load(`samples-${chunk}`))[row - manifest.samples[chunk]];
 };
 
-// --- what the address says ------------------------------------------------------------------------------------------
+// --- reading the address --------------------------------------------------------------------------------------------
 const address = () => {
   const [path, query = ""] = location.hash.slice(1).split("?");
   return { path: path.split("/").map(decodeURIComponent), query: new URLSearchParams(query) };
@@ -250,7 +252,7 @@ const chosen = (query) => {
   return rows;
 };
 
-// Words of the samples themselves: every chunk of them is looked through once.
+// Search the words of the samples: every chunk is read once.
 const spoken = new Map();
 const heard = async (query) => {
   const sought = (query.get("text") || "").toLowerCase();
@@ -291,7 +293,7 @@ const list = async (query) => {
   show("samples");
   const head = make("thead", {}, make("tr", {}, manifest.facets.map((facet) => make("th", { scope: "col" }, facet.name + (facet.unit ? ` (${facet.unit})` : ""))))), table = make("table", { class: "compact hover", "aria-label": "Samples" }, head);
   box.append(table);
-  // Only a page of rows is drawn at a time: the index may have a million.
+  // Draw only one page of rows at a time: the index may have a million.
   new DataTable(table, {
     serverSide: true, searching: false, lengthChange: false, pageLength: 25, autoWidth: false, keys: false, order: at < 0 ? [] : [[at, (query.get("sort") || "").startsWith("-") ? "desc" : "asc"]],
     ajax: (asked, answer) => answer({ draw: asked.draw, recordsTotal: rows.length, recordsFiltered: rows.length, data: rows.slice(asked.start, asked.start + asked.length) }),
@@ -305,7 +307,7 @@ const list = async (query) => {
 // --- a sample ---------------------------------------------------------------------------------------------------------
 const words = (text) => new Set(text.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) || []);
 const passage = (text, insight) => {
-  // The sentences that share most words with the insight: where to look, not a proof.
+  // Find the sentences that share most words with the insight. They show where to look, but prove nothing.
   const wanted = words(insight), pieces = text.match(/[^.!?\n]+[.!?]*[\s]*/g) || [text];
   let best = -1, most = 1;
   pieces.slice(0, 20000).forEach((piece, place) => { let shared = 0; for (const word of words(piece)) if (wanted.has(word)) shared++; if (shared > most) { most = shared; best = place; } });
@@ -332,8 +334,8 @@ const answer = (title, key, prompt) => later(title, async () => {
   const asked = prompt ? await prompt() : null;
   if (!found) return [make("p", {}, "The answer is not among the run's."), asked && pre(asked)];
   const { text, ...rest } = found;
-  const told = Object.entries(rest).map(([name, value]) => [name === "usd_micros" ? "dollars" : name, name === "usd_micros" ? (value / 1e6).toFixed(6) : Array.isArray(value) ? value.join(" · ") : value]);
-  return [facts([["key", key], ...told]), asked && make("h3", {}, "Prompt"), asked && pre(asked), make("h3", {}, "Raw answer"), pre(text || "")];
+  const details = Object.entries(rest).map(([name, value]) => [name === "usd_micros" ? "dollars" : name, name === "usd_micros" ? (value / 1e6).toFixed(6) : Array.isArray(value) ? value.join(" · ") : value]);
+  return [facts([["key", key], ...details]), asked && make("h3", {}, "Prompt"), asked && pre(asked), make("h3", {}, "Raw answer"), pre(text || "")];
 });
 const PARTS = {
   text: (part) => [make("p", { class: "document" }, part.text)],
@@ -361,10 +363,10 @@ const PARTS = {
         const links = (values, cls) => values.map((value) => documentLink(part.insights, value, context, cls, id));
         const template = manifest.prompts[one.judge];
         const prompt = template ? async () => {
-          const told = `{"bullets": [${bullets.map((text, place) => `{"bullet_id": ${place + 1}, "text": ${JSON.stringify(text)}}`).join(", ")}]}`;
+          const bulletsJson = `{"bullets": [${bullets.map((text, place) => `{"bullet_id": ${place + 1}, "text": ${JSON.stringify(text)}}`).join(", ")}]}`;
           const texts = await Promise.all([...groups.keys()].map(async (other) => ((await fromShelf("insights", `${part.insights}/${other}`)) || { text: other }).text));
           const all = `{"insights": [${texts.map((text, place) => `{"insight_id": ${place + 1}, "text": ${JSON.stringify(text)}}`).join(", ")}]}`;
-          return template.replace(/\[\[(BULLETS|INSIGHT|INSIGHTS)\]\]/g, (_, name) => ({ BULLETS: told, INSIGHT: insight.text, INSIGHTS: all })[name]);
+          return template.replace(/\[\[(BULLETS|INSIGHT|INSIGHTS)\]\]/g, (_, name) => ({ BULLETS: bulletsJson, INSIGHT: insight.text, INSIGHTS: all })[name]);
         } : null;
         return make("div", {}, make("p", {}, make("span", { class: `chip ${label || "bad"}` }, label ? `${label === "none" ? "no" : label} coverage` : `not scored: ${one.said}`), " ", make("bdi", {}, one.judge),
           one.value !== undefined ? `, expects ${one.value}` : "", one.bullet ? [", ", make("a", { href: "#", on: { click: (event) => { event.preventDefault(); for (const lit of viewer.querySelectorAll("li.lit")) lit.classList.remove("lit"); const item = $(`#bullet-${one.bullet}`); item.classList.add("lit"); item.setAttribute("tabindex", "-1"); item.focus(); } } }, `bullet ${one.bullet}`)] : "",
@@ -378,7 +380,7 @@ const PARTS = {
   retrieval: async (part, context) => {
     const shown = part.context ? await fromShelf("contexts", part.context) : null;
     const links = (values, cls) => values.map((value) => documentLink(part.documents, value, context, cls));
-    if (!shown) return [make("p", { class: "docs" }, `Documents with the query's insights (${part.gold.length}): `, links(part.gold, "right")), make("p", {}, "What the model was shown is not recorded.")];
+    if (!shown?.numbers.length) return [make("p", { class: "docs" }, `Documents with the query's insights (${part.gold.length}): `, links(part.gold, "right")), make("p", {}, shown ? "No document was shown." : "The documents shown to the model are not recorded.")];
     const there = new Set(shown.numbers), gold = new Set(part.gold), missed = part.gold.filter((value) => !there.has(value));
     return [make("p", { class: "docs" }, `Shown, in this order (${shown.numbers.length}, ${shown.n_tokens.toLocaleString("en")} tokens): `, shown.numbers.map((value) => documentLink(part.documents, value, context, gold.has(value) ? "right" : "missed"))),
       make("p", { class: "docs" }, missed.length ? [`Missed by retrieval (${missed.length} of ${part.gold.length} with an insight): `, links(missed, "lost")] : "Retrieval missed nothing.")];
@@ -391,7 +393,7 @@ const sample = async (id, query) => {
   const row = index.ids.indexOf(id);
   if (row < 0) { show("samples", true); viewer.replaceChildren(make("p", {}, make("a", { href: "#samples" }, "← Samples")), make("h2", {}, "There is no such sample"), make("p", {}, id)); return; }
   const found = await sampleAt(row);
-  if (found.id !== id) { show("samples", true); notice("The report has been made again: reload the page."); return; }
+  if (found.id !== id) { show("samples", true); notice("The report has changed: reload the page."); return; }
   const filters = filtersOf(query), { rows, place } = around(id, filters);
   const context = { id, query: filters, parts: found.parts, verdicts: found.parts.filter((part) => part.kind === "verdicts").flatMap((part) => part.verdicts) };
   const parts = [];
@@ -409,7 +411,7 @@ const documentView = async (shelf, value, query) => {
   const insight = insightId ? await fromShelf("insights", `${shelf}/${insightId}`) : null;
   const up = from ? link(`sample/${encodeURIComponent(from)}`, filtersOf(query)) : link("samples", filtersOf(query));
   const body = [];
-  if (!found) body.push(make("p", {}, "The haystack has no such document: the citation leads nowhere."));
+  if (!found) body.push(make("p", {}, "The haystack has no such document."));
   else {
     const place = insight ? passage(found.text, insight.text) : null, holds = insightId && found.insights.includes(insightId);
     if (insight) body.push(make("p", {}, make("span", { class: `chip ${holds ? "full" : "none"}` }, holds ? "gold: it holds the insight" : "it does not hold the insight"), " ", insight.text));
@@ -427,7 +429,7 @@ const pairView = async (query) => {
   await ready();
   const text = Object.fromEntries(manifest.facets.filter((one) => one.kind === "text").map((one) => [one.name, one])), figures = manifest.facets.filter((one) => one.kind === "number" && one.unit === "%");
   const known = text.system ? manifest.dictionaries.system.filter(Boolean) : [];
-  if (!text.query || known.length < 2 || !figures.length) { box.replaceChildren(make("p", {}, "The samples of this run have no systems with figures by query; the tables below compare its systems.")); return; }
+  if (!text.query || known.length < 2 || !figures.length) { box.replaceChildren(make("p", {}, known.length === 1 ? "There is only one system: nothing to compare." : "The samples of this run have no systems with figures by query; the tables below compare its systems.")); return; }
   const run = (row) => (text.run ? textOf(text.run, index.columns.run[row]) : ""), name = (row) => [run(row), textOf(text.system, index.columns.system[row])].filter(Boolean).join(" ");
   const rowsOf = new Map();
   for (let row = 0; row < index.n; row++) if (textOf(text.system, index.columns.system[row])) { if (!rowsOf.has(name(row))) rowsOf.set(name(row), []); rowsOf.get(name(row)).push(row); }
@@ -452,7 +454,7 @@ const pairView = async (query) => {
   const wanted = rows.find((one) => one.key === query.get("query"));
   if (wanted) { there.append(...(await sideBySide(wanted, [a, b], query))); there.scrollIntoView(); }
 };
-// The sentence of a cited document that shares most words with the insight, as evidence to look at.
+// Return the sentence of a cited document that shares most words with the insight, as evidence to look at.
 const quoted = async (shelf, value, insight) => {
   const found = await fromShelf("documents", `${shelf}/${number(value)}`), place = found && passage(found.text, insight);
   return place ? found.text.substr(place[0], place[1]).trim() : "";
@@ -475,7 +477,7 @@ const sideBySide = async (one, names, query) => {
     make("details", {}, make("summary", {}, "Both summaries whole"), make("div", { class: "two" }, bullets.map((found, place) => make("div", {}, make("h4", {}, names[place]), make("ol", { class: "bullets" }, found.map((bullet) => make("li", {}, bullet)))))))];
 };
 
-// --- the address decides what is shown ------------------------------------------------------------------------------------
+// --- showing the view of the address --------------------------------------------------------------------------------------
 const go = async () => {
   notice("");
   try {
@@ -507,5 +509,5 @@ addEventListener("keydown", (event) => {
 });
 go();
 if (document.body.dataset.live) setInterval(async () => {
-  try { if ((await load("version", true)) !== document.body.dataset.version) { if (tab !== "samples") location.reload(); else notice("The run went on: reload the page for its newest state."); } } catch { notice("Nobody serves this report any more."); }
+  try { if ((await load("version", true)) !== document.body.dataset.version) { if (tab !== "samples") location.reload(); else notice("The run has progressed: reload the page."); } } catch { notice("This report is no longer served."); }
 }, 4000);

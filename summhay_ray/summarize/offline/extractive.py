@@ -1,11 +1,11 @@
 """The extractive baselines `offline/support` and `offline/lead`. Found by name; they read only the prompt.
 
-Insights repeat across the documents of a haystack (paper, section 3.2). `offline/support` therefore looks for sentences that
-several documents share in nearly the same words, prefers those close to the query from documents about the query, and cites every
-document that contains them. Instructions inside documents have no effect, and neither has the order of the documents.
+Insights recur in the documents of a haystack (paper, section 3.2). So `offline/support` looks for sentences that several
+documents share in nearly the same words. It prefers sentences close to the query, from documents about the query, and cites every
+document that contains them. Neither instructions inside documents nor the order of the documents have any effect.
 
-`offline/lead` takes one sentence from each of the documents most similar to the query. No statement is compared with a second
-document, so citations may have high precision, but recall is low.
+`offline/lead` takes one sentence from each of the documents most similar to the query. It does not compare a statement with other
+documents, so citations may have high precision but have low recall.
 """
 
 import re
@@ -21,14 +21,15 @@ from summhay_ray.summarize.offline.framed import SECTION, numbered, read_frame
 from summhay_ray.summarize.offline.index import NOTHING_SAID
 from summhay_ray.summarize.offline.reading import read
 
-# Cosine from which two sentences belong to one cluster.
+# Minimum cosine of two sentences in one cluster.
 _SAME = 0.5
-# Cosine with a cluster's centroid from which a sentence supports the cluster: lower, since a centroid is a steadier measure.
+# Minimum cosine with a cluster's centroid of a sentence that supports the cluster. It is lower, since a centroid is a steadier
+# measure.
 _SUPPORTS = 0.35
-# A sentence with at least this cosine with a chosen cluster's centroid is redundant.
+# Minimum cosine with the centroid of a chosen cluster at which a sentence is redundant.
 _REDUNDANT = 0.4
-# Four documents give a statement full support; fewer count in proportion. A single document, without repetition, has so little
-# weight that its statements come last.
+# Number of documents that give a statement full support; fewer count in proportion. A statement in a single document, without
+# repetition, has so little weight that it comes last.
 _ENOUGH_DOCUMENTS = 4
 _ALONE = 0.1
 # A document's relevance is the mean of its three most relevant sentences.
@@ -38,36 +39,37 @@ _ROUNDS = 3
 _FEEDBACK = 50
 _FEEDBACK_TERMS = 1000
 _CENTROID_TERMS = 40
-# Only this many sentences nearest the query are clustered. The paper's haystacks (100 documents) fit in full.
+# Number of sentences nearest the query that are clustered. The paper's haystacks (100 documents) fit in full.
 _MOST_SEEDS = 5000
-# The documents do not cover a subject if at least this share of the weight of its words is missing; the second number is for the
-# words of subject and question together, which include words such as "documents".
+# The documents do not cover a subject if at least this share of its words' weight is missing. The second number is for the words
+# of subject and question together, which include words such as "documents".
 _LACKING, _LACKING_ALL = 0.5, 0.33
 _SUMMARY = re.compile(r"\bsummar", re.IGNORECASE)
-# Sentences of a section's summary.
+# Number of sentences in a section's summary.
 _OF_A_SECTION = 5
-# Characters of the summary of a section in which no sentence has four terms.
+# Maximum characters of the summary of a section in which no sentence has four terms.
 _LONGEST_SECTION = 300
 # A summary has at most 300 words (paper, section 3.1). Each bullet leaves 20 words for every later one.
 _SUMMARY_WORDS = 300
 _SPARE_WORDS = 20
 _LONGEST_BULLET = 45
-# Leading sentences are introductory: the lead is the first sentence at least half as similar to the query as the best one.
+# Leading sentences are introductory. So the lead is the first sentence that is at least half as similar to the query as the best.
 _LEAD = 0.5
 
 
 class Support:
-    """Ranks clusters of similar sentences by relevance and support; states the central sentence of each, citing its documents."""
+    """Ranks clusters of similar sentences by relevance and support. For each, it states the central sentence and cites its
+    documents."""
 
     name: ClassVar[str] = "offline/support"
     revision: ClassVar[str] = "4"
 
     def answer(self, request: Request) -> str:
-        """One bullet per insight requested, or one text; fewer bullets, or none, if the documents do not yield enough. If they
-        lack the rare words of the question, one bullet says that the documents do not answer it.
+        """Return one bullet per requested insight, or one text. There are fewer bullets, or none, if the documents do not yield
+        enough. If they lack the rare words of the question, one bullet states that the documents do not answer it.
 
-        For a context with headers such as `<Section 1>`: each header with the most central sentences of its section. For a prompt
-        that requests a summary of its whole `### Context:`: the most central sentences of the context.
+        For a context with headers such as `<Section 1>`, return each header with the most central sentences of its section. For a
+        prompt that requests a summary of its whole `### Context:`, return the most central sentences of the context.
         """
         frame = read_frame(request.prompt)
         if frame is not None and SECTION.search(frame.context):
@@ -93,7 +95,8 @@ class Support:
 
 
 def _central(texts: Sequence[str]) -> list[str]:
-    """For each text, its sentences most similar to the whole text, in order; its beginning if it has no sentence."""
+    """Return, for each text, its sentences that are most similar to the whole text, in order; or its beginning if it has no
+    sentence."""
     index = indexing.index_of(tuple(enumerate(texts)))
     found = []
     for place, text in enumerate(texts):
@@ -106,7 +109,8 @@ def _central(texts: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Clusters:
-    """One cluster around each seed sentence: the seeds (m) and their scores (m), 0 for clusters unrelated to the query."""
+    """One cluster around each seed sentence: the seeds (m) and their scores (m), which are 0 for clusters unrelated to the
+    query."""
 
     seeds: indexing.Ints
     worth: indexing.Floats
@@ -117,7 +121,7 @@ def _ranked(index: indexing.SentenceIndex, query: indexing.Vector) -> _Clusters:
     for round_ in range(_ROUNDS):
         relevance = index.similarities(vector)
         if not relevance.any():
-            # No query term occurs: rank by support alone.
+            # If no query term occurs, rank by support alone.
             relevance = np.ones(index.n)
         seeds = np.sort(np.argsort(-relevance, kind="stable")[:_MOST_SEEDS])
         clusters = _Clusters(seeds, _worth(index, seeds, relevance))
@@ -133,7 +137,8 @@ def _ranked(index: indexing.SentenceIndex, query: indexing.Vector) -> _Clusters:
 
 
 def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: indexing.Floats) -> indexing.Floats:
-    """Score of each cluster (m): root of its sentences' relevance x its documents' relevance x support x mean similarity."""
+    """Return the score of each cluster (m): the root of its sentences' relevance x its documents' relevance x support x mean
+    similarity."""
     near = [index.neighbours(seed, _SAME) for seed in seeds.tolist()]
     owner = np.repeat(np.arange(seeds.size), [members.size for members, _ in near])
     members = np.concatenate([members for members, _ in near])
@@ -146,7 +151,7 @@ def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: index
     first = np.ones(owner.size, dtype=bool)
     first[1:] = (owner[1:] != owner[:-1]) | (documents[1:] != documents[:-1])
     owner, documents, alike = owner[first], documents[first], alike[first]
-    # Relevance of each document minus half the mean relevance, but at least a tenth of its own.
+    # Relevance of each document minus half the mean relevance, but at least a tenth of its own relevance.
     order = np.lexsort((-relevance, index.documents))
     ordered = index.documents[order]
     best = np.arange(ordered.size) - np.searchsorted(ordered, ordered) < _BEST_SENTENCES
@@ -163,7 +168,7 @@ def _worth(index: indexing.SentenceIndex, seeds: indexing.Ints, relevance: index
 
 
 def _chosen(index: indexing.SentenceIndex, clusters: _Clusters, wanted: int, most_words: int) -> list[tuple[str, list[int]]]:
-    """The central sentence of each of the best clusters, and the numbers of the documents that support it."""
+    """Return the central sentence of each of the best clusters, and the numbers of the documents that support it."""
     worth = np.zeros(index.n)
     worth[clusters.seeds] = clusters.worth
     chosen: list[tuple[str, list[int]]] = []
@@ -185,14 +190,15 @@ def _chosen(index: indexing.SentenceIndex, clusters: _Clusters, wanted: int, mos
 
 
 class Lead:
-    """Takes the documents most similar to the query; from each its first sentence close to the query, with one citation."""
+    """Takes the documents most similar to the query. From each, it takes the first sentence close to the query, with one
+    citation."""
 
     name: ClassVar[str] = "offline/lead"
     revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
-        """One bullet per insight requested, at most one per document, or one text. No bullets if the documents yield none. If
-        they contain no word of the query, one bullet says so."""
+        """Return one bullet per requested insight, at most one per document, or one text. There are no bullets if the documents
+        yield none. If they contain no word of the query, one bullet says so."""
         question = read(request.prompt)
         index = indexing.index_of(tuple(sorted(question.documents)))
         query = index.encode(question.query)

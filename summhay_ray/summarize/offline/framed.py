@@ -1,9 +1,9 @@
-"""Prompts whose text is under `### Context:`, and the models `offline/match` and `offline/order` for them. Found by name.
+"""Parses prompts whose text is under `### Context:`; the models `offline/match` and `offline/order` answer them. Found by name.
 
 The layout is ETHIC's (Lee et al., 2024, appendix B): the text, a sentence that begins `Now, respond to the instruction`, and the
-request under `### Instruction:`. `### Options:`, `### Background:` and `### Target Case:` hold its material.
+request under `### Instruction:`. `### Options:`, `### Background:` and `### Target Case:` precede its material.
 
-Both models compare words only: lower bounds for models that understand the text.
+Both models only compare words, so they are lower bounds for models that understand the text.
 """
 
 import re
@@ -24,27 +24,27 @@ SECTION = re.compile(r"^<(Section|Segment) (\d{1,6})>", re.MULTILINE)
 _ID = re.compile(r"^\[(\d{1,12})\]", re.MULTILINE)
 _MARK = "[CITATION]"
 _AROUND = 400
-"""Characters kept before and after a citation mark."""
+"""Number of characters kept before and after a citation mark."""
 _NEAR, _FAR = 0.5, 0.08
-"""Share of the highest cosine that a relevant document must reach, and the minimum cosine of a relevant document."""
+"""Minimum share of the highest cosine, and minimum cosine, of a relevant document."""
 _WINDOW, _STEP = 12, 4
-"""Sentences per window; sentences from the start of one window to the next."""
+"""Number of sentences in a window, and from the start of one window to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """The parts of a prompt; a missing part is empty."""
+    """The parts of a prompt. A missing part is empty."""
 
     context: str
     instruction: str
     options: tuple[tuple[int, str], ...] = ()
     """(number, text) in the order of the prompt."""
     background: str = ""
-    """The text under `### Background:` or `### Target Case:`, against which documents or citations are matched."""
+    """The text under `### Background:` or `### Target Case:`, with which documents or citations are compared."""
 
 
 def read_frame(prompt: str) -> Framed | None:
-    """The parts of a prompt; None for a prompt without this layout."""
+    """Return the parts of a prompt, or None for a prompt without this layout."""
     frame = _FRAME.search(prompt)
     if frame is None:
         return None
@@ -55,14 +55,14 @@ def read_frame(prompt: str) -> Framed | None:
 
 
 def numbered(text: str, headers: Sequence[re.Match[str]]) -> list[tuple[int, str]]:
-    """(number, text below it) of each header. The last group of a header's match is the number."""
+    """Return (number, text below it) of each header. The last group of a header's match is the number."""
     ends = [*(header.start() for header in headers), len(text)][1:]
     pairs = zip(headers, ends, strict=True)
     return [(int(header[header.lastindex or 0]), text[header.end() : end].strip()) for header, end in pairs]
 
 
 class Match:
-    """Lists the ids of the documents relevant to a background, and of all others.
+    """Lists the ids of the documents relevant to a background, and the ids of all others.
 
     A document is relevant if its cosine with the background is at least half the highest, and at least 0.08. In segments with
     citation marks, only the words around the marks count.
@@ -72,7 +72,7 @@ class Match:
     revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
-        """The two lines that the prompt asks for. Raises LookupError for a prompt without a background or ids."""
+        """Return the two lines that the prompt asks for. Raise LookupError for a prompt without a background or ids."""
         asked = read_frame(request.prompt)
         shown = _documents(asked.context) if asked is not None else []
         if asked is None or not asked.background or not shown:
@@ -94,13 +94,14 @@ class Match:
 
 
 class Order:
-    """Sorts summaries, the options, by the position in the text of the window with the highest tf-idf cosine."""
+    """Sorts the options, which are summaries, by their positions in the text. An option's position is the window with the highest
+    tf-idf cosine."""
 
     name: ClassVar[str] = "offline/order"
     revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
-        """The options' numbers in order: `[4], [1], ...`. Raises LookupError for a prompt without options."""
+        """Return the options' numbers in order: `[4], [1], ...`. Raise LookupError for a prompt without options."""
         asked = read_frame(request.prompt)
         if asked is None or not asked.options:
             raise LookupError("offline/order answers prompts with '### Context:' and '### Options:'; this one has none")
@@ -114,7 +115,8 @@ class Order:
 
 
 def _documents(context: str) -> list[tuple[int, str]]:
-    """(number, text) of each document or segment; of segments with citation marks, the words around the marks."""
+    """Return (number, text) of each document or segment. Of segments with citation marks, return only the words around the
+    marks."""
     found = numbered(context, list(SECTION.finditer(context)) or list(_ID.finditer(context)))
     if not any(_MARK in text for _, text in found):
         return found

@@ -1,8 +1,8 @@
-"""Terms, sentences and bullets for the offline models, and TF-IDF vectors of all sentences of a context.
+"""The terms, sentences and bullets of the offline models, and TF-IDF vectors of all sentences of a context.
 
-With an inverted index, comparing a sentence with all others touches only sentences that share a term with it, and memory grows
-with the text, not with the square of the number of sentences. Vectors are binary term vectors weighted by inverse sentence
-frequency and scaled to length 1, so a dot product is a cosine.
+With an inverted index, a sentence is compared only with those that share a term with it. Memory grows with the text, not with the
+square of the number of sentences. Vectors are binary term vectors weighted by inverse sentence frequency and scaled to length 1,
+so a dot product is a cosine.
 
 The titles, function words and suffixes are fixed here because answers depend on them: a change requires a new `revision` of the
 models.
@@ -22,14 +22,14 @@ from summhay_ray.text import FUNCTION_WORDS, plain_words, read_prose, sentences
 
 _FIRST, _ENGLISH = 100, 0.15
 _BEGINNING = 5
-"""Terms with the same beginning are forms of one word: printer, printing."""
+"""Number of letters that two forms of one word have in common at the beginning: printer, printing."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# A shorter sentence (a heading, "She agreed.") states no insight.
+# A sentence with fewer terms (a heading, "She agreed.") states no insight.
 _FEWEST_TERMS = 4
-# The nearest 500 sentences describe a cluster well; the bound limits the cost of a text that repeats one sentence.
+# The nearest 500 sentences describe a cluster well. The bound limits the cost of a text that repeats one sentence.
 _MOST_NEIGHBOURS = 500
 
 
@@ -45,7 +45,7 @@ class SentenceIndex:
     """The sentences of `documents` ((number, text) pairs), indexed 0..n-1 in document order, then text order.
 
     `texts` (n); `lengths` (n), in words; `documents` (n), the index in `numbers` of each sentence's document; `numbers`
-    (n_documents), the documents' numbers. `n_terms` distinct terms: the length of a dense vector.
+    (n_documents), the documents' numbers. `n_terms`: the number of distinct terms, which is the length of a dense vector.
     """
 
     def __init__(self, documents: Iterable[tuple[int, str]]) -> None:
@@ -85,21 +85,21 @@ class SentenceIndex:
         self._posting_starts = np.concatenate([[0], np.cumsum(frequency)])
 
     def vector(self, sentence: int) -> Vector:
-        """The vector of a sentence."""
+        """Return the vector of a sentence."""
         span = slice(self._starts[sentence], self._starts[sentence + 1])
         return Vector(self._terms[span], self._weights[span])
 
     def encode(self, text: str) -> Vector:
-        """The vector of any text, scaled to length 1. Leaves out terms that are in no sentence, so it may be empty."""
+        """Return the vector of any text, scaled to length 1. Terms that are in no sentence are left out, so it may be empty."""
         places = sorted({self._places[term] for term in terms_of(text) if term in self._places})
         return self.unit(Vector(np.array(places, dtype=np.int64), self._idf[places] if places else np.zeros(0)))
 
     def unknown(self, text: str) -> float:
-        """The share (0 to 1) of a text's term weight that no sentence has, not even in a word with the same beginning. An empty
-        text counts as known.
+        """Return the share (0 to 1) of a text's term weight that no sentence has, not even in a word with the same beginning. For
+        an empty text, it is 0.
 
-        Unknown terms weigh as much as the rarest, and known ones at least half as much: a word that all documents have is known
-        best.
+        An unknown term weighs as much as the rarest known one. Every known term weighs at least half as much, although a word
+        that all documents have would weigh less.
         """
         terms = set(terms_of(text))
         rarest = float(np.log(self.n + 1))
@@ -109,19 +109,19 @@ class SentenceIndex:
         return lacking / (lacking + known) if lacking else 0.0
 
     def is_english_with(self, query: str) -> bool:
-        """Whether the query and the first sentences are English, by their function words. Documents in another language lack
-        the query's words, and may still cover its subject."""
+        """Whether the query and the first sentences are English, judged by their function words. Documents in another language
+        lack the query's words, but may still cover its subject."""
         words = plain_words(" ".join(self.texts[:_FIRST]))
         english = sum(word in FUNCTION_WORDS for word in words) > _ENGLISH * len(words)
         return english and not FUNCTION_WORDS.isdisjoint(plain_words(query))
 
     def unit(self, vector: Vector) -> Vector:
-        """The vector scaled to length 1; an empty or zero vector stays as it is."""
+        """Return the vector scaled to length 1. An empty or zero vector stays as it is."""
         norm = float(np.sqrt(np.sum(vector.weights * vector.weights)))
         return Vector(vector.terms, vector.weights / norm) if norm > 0 else vector
 
     def similarities(self, vector: Vector) -> Floats:
-        """Dot product of `vector` with every sentence (n)."""
+        """Return the dot product of `vector` with every sentence (n)."""
         spans = [slice(self._posting_starts[term], self._posting_starts[term + 1]) for term in vector.terms]
         if not spans:
             return np.zeros(self.n)
@@ -131,7 +131,7 @@ class SentenceIndex:
         return sums(rows, weights, self.n)
 
     def document_similarities(self, vector: Vector) -> Floats:
-        """Cosine of `vector` (length 1) with the sum of each document's sentence vectors (n_documents)."""
+        """Return the cosine of `vector` (length 1) with the sum of each document's sentence vectors (n_documents)."""
         owners = np.repeat(self.documents, np.diff(self._starts))
         cells, places = np.unique(owners * self.n_terms + self._terms, return_inverse=True)
         totals = sums(places, self._weights, cells.size)
@@ -140,7 +140,8 @@ class SentenceIndex:
         return dots / np.maximum(norms, np.finfo(np.float64).tiny)
 
     def centroid(self, sentences: Ints, weights: Floats, most_terms: int) -> Vector:
-        """The weighted sum of some sentences' vectors, reduced to its `most_terms` heaviest terms and scaled to length 1."""
+        """Return the weighted sum of some sentences' vectors, reduced to its `most_terms` heaviest terms and scaled to length
+        1."""
         dense = np.zeros(self.n_terms)
         for sentence, weight in zip(sentences.tolist(), weights.tolist(), strict=True):
             vector = self.vector(sentence)
@@ -150,7 +151,8 @@ class SentenceIndex:
         return self.unit(Vector(terms, dense[terms]))
 
     def neighbours(self, sentence: int, least: float) -> tuple[Ints, Floats]:
-        """(sentences, similarities) at least `least` similar to a sentence, itself included, in document order; at most 500."""
+        """Return the sentences at least `least` similar to a sentence, including itself, in document order, and their
+        similarities; at most 500."""
         key = (sentence, least)
         if key not in self._neighbours:
             similar = self.similarities(self.vector(sentence))
@@ -162,21 +164,21 @@ class SentenceIndex:
 
 
 def sums(groups: Ints, values: Floats, n: int) -> Floats:
-    """The sum of the values of each group 0..n-1 (n)."""
+    """Return the sum of the values of each group 0..n-1 (n)."""
     return np.bincount(groups, weights=values, minlength=n).astype(np.float64, copy=False)
 
 
 # Cached, since a document is in the prompts of several queries and steps.
 @functools.lru_cache(maxsize=128)
 def _statements(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """The sentences of `text` with enough terms to state something, each with its distinct terms."""
+    """Return the sentences of `text` with enough terms to state something, each with its distinct terms."""
     read = (statement.text for statement in read_prose(text, sentences_of).statements)
     bags = ((sentence, tuple(dict.fromkeys(terms_of(sentence)))) for sentence in read)
     return [(sentence, terms) for sentence, terms in bags if len(terms) >= _FEWEST_TERMS]
 
 
 index_of = functools.lru_cache(maxsize=2)(SentenceIndex)
-"""The index of `documents`, cached for further queries over the same documents (last two contexts)."""
+"""The index of `documents`. The last two contexts are cached for further queries over the same documents."""
 
 
 # Kana and CJK ideographs are written without spaces, so each character is a term.
@@ -184,13 +186,13 @@ _WIDE = "\u3040-\u30ff\u3400-\u9fff"
 _TERM = re.compile(rf"\d+(?:[.,]\d+)*|[{_WIDE}]|[^\W\d_{_WIDE}][^\W_{_WIDE}]*")
 _SUFFIXES = ("ies", "es", "s", "ing", "ed")
 _SHORTEST_STEM = 4
-# A longer term is noise (base64, a line without spaces) and is cut to this many characters.
+# A longer term is noise (base64, a line without spaces), and is cut to this many characters.
 _LONGEST_TERM = 40
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _BRACKETS = str.maketrans("[]【】［］", "()()()")
 
-# Function words that are nevertheless terms.
+# Function words that nevertheless count as terms.
 _TELLING = """
     against although am another because between doing down either even every few however many much neither onto per several since
     though toward towards upon via whether within without yet
@@ -199,11 +201,11 @@ _FUNCTION_WORDS = FUNCTION_WORDS - frozenset(_TELLING.split()) | {"hers", "itsel
 
 
 sentences_of = functools.partial(sentences, abbreviations=("Mr", "Ms", "Dr", "St"))
-"""The sentences of a text in order, stripped, each at most 600 characters long."""
+"""Returns the sentences of a text in order, stripped, each at most 600 characters long."""
 
 
 def terms_of(text: str) -> list[str]:
-    """The words of `text` in order, in lower case, without function words and common English suffixes."""
+    """Return the words of `text` in order, in lower case, without function words and common English suffixes."""
     words = (word[:_LONGEST_TERM] for word in _TERM.findall(text.lower()))
     return list(filter(None, map(_term, words)))
 
@@ -212,11 +214,11 @@ NOTHING_SAID = "The documents do not say."
 
 
 def answer_text(chosen: Sequence[tuple[str, Sequence[int]]], as_bullets: bool) -> str:
-    """Sentences, each with the numbers of its documents, as bullets with citations or as one text; a text without sentences says
-    so, since a text is expected.
+    """Return sentences, each with the numbers of its documents, as bullets with citations or as one text. If there are no
+    sentences, the text states that the documents do not answer.
 
-    Each sentence is on one line, without a leading bullet mark, and with parentheses for square brackets, so that it cannot
-    imitate our citations.
+    Each sentence is on one line, without a leading bullet mark, and with parentheses instead of square brackets, so that it
+    cannot imitate our citations.
     """
     lines = [" ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ") for sentence, _ in chosen]
     if not as_bullets:
@@ -228,7 +230,7 @@ def answer_text(chosen: Sequence[tuple[str, Sequence[int]]], as_bullets: bool) -
 # Cached, since texts repeat a limited number of words.
 @functools.lru_cache(maxsize=32_768)
 def _term(word: str) -> str:
-    """The term that a word in lower case stands for; empty for a function word."""
+    """Return the term for a word in lower case, or an empty string for a function word."""
     if word in _FUNCTION_WORDS:
         return ""
     for suffix in _SUFFIXES:

@@ -1,7 +1,7 @@
-"""`offline/names` lists names or numbers in a text. Found by name; reads only the prompt.
+"""The local model `offline/names`, which lists names or numbers in a text. Found by name; it reads only the prompt.
 
-The instruction decides which: speakers of a transcript, counts of people, numbers of citations, or else names of persons. The
-rules use the form of words only: a lower bound for models that understand the text.
+The instruction selects speakers of a transcript, counts of people, numbers of citations, or by default names of persons. The
+rules use only the form of words, so the model is a lower bound for models that understand the text.
 """
 
 import itertools
@@ -28,16 +28,16 @@ _NO_NAME_WORDS = """
     yesterday tonight others another yes no
 """
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
-"""Words that begin a sentence before a verb, like a name: `Outside stood an old man`."""
+"""Words that begin a sentence before a verb, as a name does: `Outside stood an old man`."""
 _EPITHETS = frozenset(("old", "young", "little", "poor", "dear"))
 _NEVER_NAMES = FUNCTION_WORDS | TITLES | _CALENDAR | _NO_NAMES | _EPITHETS
 _CLAUSE = frozenset(("which", "that", "whom", "what", "as", "when", "while", "until", "because", "before", "after", "if", "than"))
 _AUXILIARY = frozenset(("had", "would", "could", "did"))
-"""Words around the subject of a clause, such as a name: `which Tobias had meant to fell`."""
+"""Words before and after the subject of a clause. The subject may be a name: `which Tobias had meant to fell`."""
 _PERSONS = frozenset(
     ("man", "woman", "boy", "girl", "child", "lady", "gentleman", "person", "fellow", "stranger", "niece", "nephew")
 )
-"""Words before `called NAME` or `named NAME` that make it a person's name."""
+"""Words for a person before `called NAME` or `named NAME`."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _ENDS = re.compile(r"[.!?:;\"“”‘(\[\n*_—–-]\s*\Z")
 _PEOPLE = (
@@ -62,7 +62,7 @@ class Names:
     revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
-        """A list on one line, with semicolons between numbers and commas between names; the text "None" for an empty list.
+        """Return a list on one line, with semicolons between numbers and commas between names, or "None" for an empty list.
 
         Raises LookupError for a prompt without a context.
         """
@@ -77,7 +77,7 @@ class Names:
 
 
 def _finder(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
-    """(the function that finds what the instruction asks for, the separator of its list)."""
+    """Return the function that finds what the instruction asks for, and the separator of its list."""
     words = instruction.lower()
     if "speaker of" in words or "speakers" in words:
         return speakers, ", "
@@ -89,14 +89,17 @@ def _finder(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
 
 
 def speakers(text: str) -> Iterator[str]:
-    """The words of speakers' names, before the colons of turns; without titles."""
+    """Yield the words of speakers' names, which precede the colons of turns, without titles."""
     for name in dict.fromkeys(turns(text)):
         yield from name_words(name)
 
 
 def person_names(text: str) -> Iterator[str]:
-    """Capitalized words next to a title, to `old` or `man called`, or to a verb such as "said", or twice inside sentences; and
-    the other parts of such a name (`Lucas Crane`). Without titles."""
+    """Yield the words of person names, without titles.
+
+    A capitalized word is a name if it is next to a title, to `old` or `man called`, or to a verb such as "said". It also is one
+    if it occurs twice inside sentences. The other parts of such a name (`Lucas Crane`) are names, too.
+    """
     words = list(_WORD.finditer(text))
     lower = {word.group() for word in words if word.group().islower()}
     within: Counter[str] = Counter()
@@ -125,7 +128,7 @@ def person_names(text: str) -> Iterator[str]:
 
 
 def people_counts(text: str) -> Iterator[str]:
-    """Whole numbers before a word for people, in digits or words, and numbers such as in `n = 40`."""
+    """Yield whole numbers before a word for people, in digits or words, and numbers such as in `n = 40`."""
     for match in re.finditer(f"{_COUNT.pattern}|{_OF_SIZE.pattern}", text, re.IGNORECASE):
         said = (match[1] or match[2]).replace(",", "").lower()
         ten, _, one = said.partition("-")
@@ -136,6 +139,6 @@ def people_counts(text: str) -> Iterator[str]:
 
 
 def cited_numbers(text: str) -> Iterator[str]:
-    """The numbers in citations, one by one, without the year in parentheses and the page after `at`."""
+    """Yield the numbers in citations, one by one, without the year in parentheses and the page after `at`."""
     for begin, end in citations(text):
         yield from _DIGITS.findall(re.split(r"\(|\bat\b", text[begin:end])[0])

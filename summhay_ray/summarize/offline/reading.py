@@ -1,14 +1,14 @@
-"""Extracts documents and query from a prompt's text, for the offline models.
+"""Extracts the documents and the query from a prompt, for the offline models.
 
-The end mark closes the documents, and in built-in prompts three labelled lines hold the query. Both are exact, because rendering
-quotes imitations of them in documents. Bullets of earlier summaries count as text of the documents that they cite; paragraphs of
-earlier answers without citations count as further documents. For users' prompt files (such as the release's) reading the query is
-best effort:
+The documents end at the end mark; in built-in prompts, three labelled lines contain the query. Both are exact, because rendering
+quotes imitations of them in documents. Bullets of earlier summaries count as text of the documents that they cite. Paragraphs of
+earlier answers without citations count as further documents. In users' prompt files, such as the release's, the query is found as
+follows, which may fail:
 
-- The instructions are the text before the first header, and the text after the end mark. In a prompt without an end mark, the
-  second part begins at the first paragraph that requests a number of insights or mentions `the following topic` or `the
-  articles above`, else at the last paragraph. There is no second part if the text before the documents requests a number.
-- The number is that of `7 main insights`, `exactly 7 bullet points` and the like, or else 5.
+- The instructions are the text before the first header, and the text after the end mark. Without an end mark, the second part
+  begins at the first paragraph with a requested number of insights, or with `the following topic` or `the articles above`. If
+  there is none, it is the last paragraph. If the text before the documents requests a number, there is no second part.
+- The number is 7 in `7 main insights`, `exactly 7 bullet points` and similar phrases; the default is 5.
 - The query is the text in double quotes and after `topic:`, `question:` or `query:`, or else all of the instructions.
 """
 
@@ -35,27 +35,27 @@ _NOTES = re.compile(rf"(?:\A|\n){re.escape(NOTES_MARK)}\n(.*?)\n{re.escape(NOTES
 _CITED = re.compile(r"\[(\d{1,9}(?: *, *\d{1,9})*)\]", re.ASCII)
 _ANSWER = re.compile(r"^Length of the answer: at most (\d{1,9}) words$", re.MULTILINE | re.ASCII)
 _WORDS_A_SENTENCE = 25
-# A usual number of "main insights" if the prompt gives none.
+# The number of "main insights" if the prompt gives none.
 _DEFAULT_NUMBER = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The content of a prompt: documents, query, and the form of the answer."""
+    """The content of a prompt: the documents, the query, and the form of the answer."""
 
     documents: tuple[tuple[int, str], ...]
     """(number, text) in the order of the prompt."""
     query: str
-    """Subtopic and question, as search text."""
+    """The subtopic and the question, as search text."""
     n_insights: int
     subject: str = ""
     """The subtopic alone; empty if the prompt does not name it."""
     n_words: int | None = None
-    """Maximum words of an answer as one text; None if bullets are requested."""
+    """Maximum number of words of an answer as one text; None if bullets are requested."""
 
 
 def read(prompt: str) -> Question:
-    """The documents, the query and the number of insights requested in `prompt`."""
+    """Return the documents, the query and the number of requested insights in `prompt`."""
     notes = _NOTES.search(prompt)
     if notes:
         prompt = f"{prompt[: notes.start()]}\n\n{prompt[notes.end() :]}"
@@ -85,14 +85,14 @@ def read(prompt: str) -> Question:
             for cited in _CITED.findall(line):
                 for number in cited.split(","):
                     texts.setdefault(int(number), []).append(statement)
-        # One paragraph each, so that no bullet continues the line before it.
-        return Question(tuple((number, "\n\n".join(parts)) for number, parts in texts.items()), *_asked(question))
+        # Each bullet becomes a paragraph, so that none continues the line before it.
+        return Question(tuple((number, "\n\n".join(parts)) for number, parts in texts.items()), *_request(question))
     headers = list(_HEADER.finditer(prompt))
     if not headers:
-        return Question((), *_asked(prompt))
+        return Question((), *_request(prompt))
     before = prompt[: headers[0].start()]
     start = _tail_start(prompt, headers[-1].end(), _NUMBER.search(before) is not None)
-    return Question(_documents(prompt[headers[0].start() : start]), *_asked(before + "\n" + prompt[start:]))
+    return Question(_documents(prompt[headers[0].start() : start]), *_request(before + "\n" + prompt[start:]))
 
 
 def _documents(text: str) -> tuple[tuple[int, str], ...]:
@@ -112,7 +112,7 @@ def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:
     return len(prompt) if asked_before else starts[-1]
 
 
-def _asked(text: str) -> tuple[str, int, str]:
+def _request(text: str) -> tuple[str, int, str]:
     labelled = {name: pattern.search(text) for name, pattern in _OURS.items()}
     ours = [label.group(1) for label in labelled.values() if label]
     if len(ours) == len(_OURS) and re.fullmatch(r"\d{1,9}", ours[-1], re.ASCII):

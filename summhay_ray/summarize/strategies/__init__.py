@@ -1,1 +1,2 @@
-"""One file per strategy, found by name (`make_summarizer`). See `summhay_ray.summarize.base` to add one."""
+"""One file for each kind of strategy, found by name (`make_summarizer`). `summhay_ray.summarize.base` describes how to add
+one."""

@@ -1,4 +1,5 @@
-"""Strategies of one call: the whole context, documents cut to a budget (ODSum, section 7: truncation), an answer from a file."""
+"""Strategies with one call or none: the whole context, documents cut to a budget (ODSum, section 7: truncation), and an answer
+from a file."""
 
 import math
 from collections.abc import Sequence
@@ -16,55 +17,55 @@ from summhay_ray.text import count_tokens, first_tokens
 
 
 class Direct:
-    """The paper's summarizer (section 3.3): one call that shows the whole context."""
+    """The paper's summarizer (section 3.3), which makes one call with the whole context."""
 
     name: ClassVar[str] = "direct"
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The model's answer, or the reason for its absence."""
+        """Return the model's answer, or the reason why there is none."""
         return await call(task, ask)
 
 
 class Given:
-    """The answer that a file holds for the query. No model is called, so retrieval makes no difference."""
+    """Returns the answer that a file has for the query. No model is called, so retrieval makes no difference."""
 
     name: ClassVar[str] = "given"
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The answer stored under `task.lookup`, or the failure that there is none."""
+        """Return the answer stored under `task.lookup`, or a failure if there is none."""
         return await ask(Request(task.model, task.subtopic.query, task.sampling, sample=task.sample, lookup=task.lookup))
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TruncateAll:
-    """Documents in rank order, cut at the end of the budget."""
+    """Shows the documents in rank order, cut at the end of the budget."""
 
     name: ClassVar[str] = "truncate-all"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """Token budget; None: the run's."""
+    """Token budget; None: the run's budget."""
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The model's answer, or the reason for its absence."""
+        """Return the model's answer, or the reason why there is none."""
         return await call(replace(task, shown=head(task.shown, self.tokens or task.token_budget)), ask)
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TruncateOne:
-    """Each of n documents, cut to an n-th of the budget."""
+    """Shows all n documents, each cut to an n-th of the budget."""
 
     name: ClassVar[str] = "truncate-one"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """Token budget; None: the run's."""
+    """Token budget; None: the run's budget."""
     share_unused: bool = False
-    """Whether longer documents get the part of the budget that shorter ones leave; ODSum's scripts leave it unused."""
+    """Whether longer documents get the budget that shorter ones do not use. In ODSum's scripts, it stays unused."""
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The model's answer, or the reason for its absence."""
+        """Return the model's answer, or the reason why there is none."""
         return await call(replace(task, shown=heads(task.shown, self.tokens or task.token_budget, self.share_unused)), ask)
 
 
 def head(shown: Sequence[Shown], budget: int | None) -> tuple[Shown, ...]:
-    """The first documents within the budget, in order; the last may be cut."""
+    """Return the first documents within the budget, in order. The last one may be cut."""
     kept, left = [], math.inf if budget is None else budget
     for document in shown:
         if left <= 0:
@@ -77,8 +78,8 @@ def head(shown: Sequence[Shown], budget: int | None) -> tuple[Shown, ...]:
 
 
 def heads(shown: Sequence[Shown], budget: int | None, share_unused: bool = False) -> tuple[Shown, ...]:
-    """The first `budget // n` tokens of each of n documents. `share_unused`: longer documents get the tokens that short ones
-    leave."""
+    """Cut each of n documents to `budget // n` tokens. With `share_unused`, longer documents get the tokens that short ones do
+    not use."""
     if budget is None or not shown:
         return tuple(shown)
     rooms = [budget // len(shown)] * len(shown)

@@ -22,7 +22,7 @@ from summhay_ray.text import count_tokens, first_tokens
 Units = Literal["documents", "chunks"]
 """The input of each call: one document, or one chunk."""
 CHUNK_TOKENS = 6800
-"""Tokens per chunk, as in ODSum's scripts."""
+"""Number of tokens per chunk, as in ODSum's scripts."""
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
 _WORD_CUT = re.compile(r"\S+\Z")
 _JOINT = "\n\n"
@@ -30,19 +30,19 @@ _JOINT = "\n\n"
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class MapReduce:
-    """One concurrent call per document or chunk, and a call that merges the answers into one summary, by the task's reducer.
+    """Makes one concurrent call per document or chunk. Then the task's reducer merges the answers into one summary.
 
-    If the answers together exceed the budget, they are first merged in groups. Without documents there is only one call.
+    If the answers together exceed the budget, they are first merged in groups. Without documents, there is only one call.
     """
 
     name: ClassVar[str] = "map-reduce"
     units: Units = "documents"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """Token budget of a call; None: the run's. A longer document is split into several calls."""
+    """Token budget of a call; None: the run's budget. A longer document is split into several calls."""
     chunk_tokens: Annotated[int, Field(ge=1)] = CHUNK_TOKENS
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The final merge, or the first outcome that is not an answer."""
+        """Return the final merge, or the first outcome that is not an answer."""
         if not task.shown:
             return await call(task, ask)
         budget = self.tokens or task.token_budget
@@ -64,17 +64,17 @@ class MapReduce:
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class RefineHighToLow:
-    """One call per document or chunk, the best-ranked first. Each call is shown the previous answer."""
+    """Makes one call per document or chunk, the best-ranked first. Each call shows the previous answer."""
 
     name: ClassVar[str] = "refine-high-to-low"
     from_last: ClassVar[bool] = False
     units: Units = "documents"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """Token budget of a call; None: the run's. A longer document is split into several calls."""
+    """Token budget of a call; None: the run's budget. A longer document is split into several calls."""
     chunk_tokens: Annotated[int, Field(ge=1)] = CHUNK_TOKENS
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The last answer, or the first outcome that is not an answer."""
+        """Return the last answer, or the first outcome that is not an answer."""
         parts = units_of(task.shown, self.units, self.tokens or task.token_budget, self.chunk_tokens) or [()]
         first, *rest = parts[::-1] if self.from_last else parts
         found = await call(replace(task, shown=first), ask)
@@ -89,14 +89,14 @@ class RefineHighToLow:
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class RefineLowToHigh(RefineHighToLow):
-    """Like `RefineHighToLow`, from the last-ranked document to the best."""
+    """Like `RefineHighToLow`, but from the last-ranked document to the best."""
 
     name: ClassVar[str] = "refine-low-to-high"
     from_last: ClassVar[bool] = True
 
 
 def _groups(notes: Sequence[str], budget: int | None) -> list[tuple[str, ...]]:
-    """The notes in groups within the budget; a single group if no two neighbouring notes fit together."""
+    """Return the notes in groups within the budget, or a single group if no two neighbouring notes fit together."""
     groups: list[list[str]] = []
     room = 0
     for note in notes:
@@ -110,14 +110,15 @@ def _groups(notes: Sequence[str], budget: int | None) -> list[tuple[str, ...]]:
 
 
 def units_of(shown: Sequence[Shown], units: Units, budget: int | None, chunk_tokens: int) -> list[tuple[Shown, ...]]:
-    """The input of each call: one document, or one chunk of all documents. A document beyond the budget becomes several units."""
+    """Return the input of each call: one document, or one chunk of all documents. A document beyond the budget becomes several
+    units."""
     if units == "chunks":
         return chunks(shown, chunk_tokens)
     return [(part,) for document in shown for part in _parts(document, budget)]
 
 
 def chunks(shown: Sequence[Shown], chunk_tokens: int) -> list[tuple[Shown, ...]]:
-    """The concatenated documents in at most `1 + tokens // chunk_tokens` chunks of about equal numbers of characters.
+    """Split the concatenated documents into at most `1 + tokens // chunk_tokens` chunks with about equal numbers of characters.
 
     Each chunk is extended to the next end of a sentence, so there may be fewer chunks. A chunk may span documents, as in ODSum's
     scripts. No text is left out.
@@ -144,7 +145,7 @@ def chunks(shown: Sequence[Shown], chunk_tokens: int) -> list[tuple[Shown, ...]]
 
 
 def _parts(document: Shown, budget: int | None) -> Iterator[Shown]:
-    """The document in parts of at most `budget` tokens, cut between words if possible."""
+    """Yield the document in parts of at most `budget` tokens, cut between words if possible."""
     text = document.text
     while budget is not None and count_tokens(text) > budget and (part := first_tokens(text, budget)):
         part = part if text[len(part)].isspace() else _WORD_CUT.sub("", part) or part

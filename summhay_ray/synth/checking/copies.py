@@ -9,26 +9,30 @@ from summhay_ray.synth.checking.words import read
 from summhay_ray.text import sentences
 
 COPY = 0.5
-"""Minimum Jaccard similarity of two documents' shingles at which one is a near-copy of the other."""
+"""Minimum Jaccard similarity of two documents' shingles at which they are near-copies."""
 
 REPORTED = COPY / 2
 """Minimum similarity at which a pair gets a row."""
 
 _LENGTH = 4
-"""Words of a shingle."""
+"""Number of words in a shingle."""
 _CROWD = 48
-"""A shingle in more documents than this pairs each one only with the next that contains it."""
+"""If a shingle is in more documents than this, each of them is paired only with the next one that has it."""
 _MANY = 1000
-"""With more documents fewer shingles are sampled: a haystack of ten million tokens has 10,000 documents."""
+"""With more documents than this, fewer shingles are sampled. A haystack of ten million tokens has 10,000 documents."""
 
 _LEAST_SAMPLE = 12
-"""With a smaller sample, all shingles of the text are used."""
+"""Minimum size of a sample. For a text with a smaller sample, all shingles are used."""
 
 
 def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
-    """Pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles (four consecutive words of a
-    sentence), from `REPORTED` on, in the mapping's order. A document is compared only with the next one that shares a very common
-    sentence, so that work grows with the number of documents. Among many copies, every copy except the first is found."""
+    """Return pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles, if it is at least
+    `REPORTED`.
+
+    A shingle is four consecutive words of a sentence. Pairs are in the mapping's order. Documents with a very common shingle are
+    compared only with the next document that has it, so the work grows linearly with the number of documents. Among many copies,
+    every copy except the first is found.
+    """
     ids = list(texts)
     shingles = [_shingles(texts[document_id]) for document_id in ids]
     pairs = []
@@ -41,7 +45,7 @@ def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
 
 
 def _shingles(text: str) -> Sequence[int]:
-    """Sorted 64-bit hashes of all runs of four words; a shorter sentence is one run."""
+    """Return the sorted 64-bit hashes of all runs of four words. A shorter sentence is one run."""
     hashes = set()
     for sentence in sentences(text):
         reading = read(sentence)
@@ -54,8 +58,8 @@ def _shingles(text: str) -> Sequence[int]:
 
 
 def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
-    """Pairs of indices that share enough sampled shingles to be compared in full."""
-    # One in `rate` of the shingles, the same ones in every text; all of them for a short text.
+    """Return the pairs of indices that share enough sampled shingles to be compared in full."""
+    # Sample one in `rate` of the shingles, the same ones in every text; use all of them for a short text.
     rate = 4 if len(shingles) <= _MANY else 16
     drawn = [[shingle for shingle in every if shingle % rate == 0] for every in shingles]
     samples = [some if len(some) >= _LEAST_SAMPLE else every for some, every in zip(drawn, shingles, strict=True)]
@@ -70,6 +74,6 @@ def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
             near.update(zip(places, places[1:], strict=False))
         else:
             shared.update((one, two) for at, one in enumerate(places) for two in places[at + 1 :])
-    # A pair at REPORTED shares about that part of the smaller sample; requiring a third of it allows for chance.
+    # A pair at REPORTED shares about this part of the smaller sample. Only a third of it is required, to allow for chance.
     sizes = [len(sample) for sample in samples]
     return near | {(one, two) for (one, two), count in shared.items() if 3 * count >= REPORTED * min(sizes[one], sizes[two])}

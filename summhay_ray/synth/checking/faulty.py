@@ -1,6 +1,6 @@
 """Adds faults at known rates to a model's answers to prompts of the synthesis.
 
-For simulated providers and for tests, which measure what the verification finds.
+Simulated providers use it, and tests measure which faults the verification finds.
 """
 
 import json
@@ -23,12 +23,13 @@ _OTHER: dict[str, Any] = {"result": "ok", "items": []}
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Shares of the answers that get a fault, drawn by `seed` and prompt. Raises ValueError for a share outside 0 to 1."""
+    """Shares of the answers that get a fault. `seed` and the prompt decide which ones. Raises ValueError for a share outside 0 to
+    1."""
 
     forget: float = 0.0
-    """A document, chapter or edited document lacks a requested insight, or an edit keeps one that it should remove."""
+    """A document, chapter or edited document lacks a requested insight, or an edit keeps an insight that it should remove."""
     extra: float = 0.0
-    """An extra insight: one of `avoid`, or else an invented one."""
+    """The text has an extra insight: one of `avoid`, or else an invented one."""
     malformed: float = 0.0
     """An answer that should be JSON is cut off, is prose, or is another object."""
     seed: int = 0
@@ -41,8 +42,11 @@ class Faults:
 
 
 def faulty(answer: Answer, faults: Faults) -> Answer:
-    """`answer` with faults in its answers to prompts of the synthesis. Faults of writing are made in the input: `answer` gets a
-    prompt that lacks an insight or lists one more. The same prompt always gets the same faults; another `attempt` can succeed."""
+    """Add faults to the answers that `answer` gives to prompts of the synthesis.
+
+    Faults of writing are made in the input: `answer` gets a prompt with one insight less or more. The same prompt always gets the
+    same faults, but another `attempt` can succeed.
+    """
 
     def faulted(model: str, prompt: str) -> str:
         task = task_of(prompt)
@@ -67,7 +71,7 @@ def _has_fault(faults: Faults, kind: str, prompt: str) -> bool:
 
 
 def _with_one_less(prompt: str, rng: random.Random) -> str:
-    """The prompt without one of its insights; for an edit with none to add, without one to remove."""
+    """Return the prompt without one of its insights. If an edit adds none, drop one from those to remove."""
     given = read_input(prompt)
     if given["task"] == "chapter":
         return with_input(prompt, {**given, "insight": ""})
@@ -80,7 +84,7 @@ def _with_one_less(prompt: str, rng: random.Random) -> str:
 
 
 def _with_one_more(prompt: str, rng: random.Random) -> str:
-    """The prompt with another insight: added to its list or, in a prompt for a chapter, to the chapter's insight."""
+    """Return the prompt with one more insight, added to its list or, in a prompt for a chapter, to the chapter's insight."""
     given = read_input(prompt)
     avoid = [text for text in given.get("avoid") or [] if isinstance(text, str) and text.strip()]
     more = avoid[int(rng.random() * len(avoid))] if avoid else invented_insight(rng, prompt)

@@ -1,7 +1,7 @@
 """Checks an existing haystack offline, with the checks of a synthesis. Imported from `summhay_ray.synth`.
 
 The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insights are distinct, insights are assigned blind to
-their subtopics, queries reveal no insight, every insight is looked for in every document, no document is a near-copy.
+their subtopics, queries reveal no insight, every document is searched for every insight, and no document is a near-copy.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ class ExistingCheck:
 
     check: Check
     sure: bool
-    """Whether the check rests on more than words, which have paraphrases: the document lacks a number, name or date of the
+    """Whether the check is based on more than words, which can be paraphrased: the document lacks a number, name or date of the
     insight, the insight has none, two texts are equal, or documents are near-copies."""
     text: str
-    """The text of the insight that is looked for, or of the checked subtopic or insight; else empty."""
+    """The text of the insight that is searched for, or of the checked subtopic or insight; else empty."""
 
 
 class _NoModel:
@@ -37,19 +37,22 @@ class _NoModel:
         return ""
 
     async def ask(self, task: kinds.Task, given: kinds.Input, sample: int = 0) -> Outcome[Any]:
-        """Never called, as no task has a model."""
+        """Never called, since no task has a model."""
         raise AssertionError(f"{task} was asked of no model")
 
 
 def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck, ...]:
-    """Check a haystack of any origin against its own annotations, in a fixed order, without any call. Conflicts, distractors and
-    references are used if a synthesis recorded them. Raises InvalidHaystack, which names `file`, if these cannot be read."""
+    """Check a haystack of any origin against its own annotations, in a fixed order, without any call.
+
+    Conflicts, distractors and references are used if a synthesis recorded them. Raises InvalidHaystack, which names `file`, if
+    these cannot be read.
+    """
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
     return tuple(ExistingCheck(check, truth.is_sure(check), truth.text_of(check)) for check in run_loop(truth.check))
 
 
 class _Truth:
-    """The outline and the documents of a haystack, according to its annotations."""
+    """The outline and the documents of a haystack, as its annotations describe them."""
 
     def __init__(self, source: ReleasedFile, root: Node) -> None:
         haystack = source.haystack
@@ -140,13 +143,13 @@ class _Truth:
 
 
 def _entries(synthesis: Node | None, name: str) -> Sequence[Node]:
-    """The entries of a list that a synthesis recorded; none without it."""
+    """Return the entries of a list that a synthesis recorded, or none if there was no synthesis."""
     value = synthesis.optional(name) if synthesis else None
     return value.items() if value else []
 
 
 def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[kinds.PlannedSubtopic, list[tuple[str, str]]]:
-    """The subtopic, and pairs of ids (document, insight) of the documents that contain its insights."""
+    """Return the subtopic, and (document, insight) ids for the documents that contain its insights."""
     subtopic_id, listed = node.entry("subtopic_id").identifier(), node.entry("insights").items()
     insights = tuple(
         kinds.PlannedInsight(
@@ -169,10 +172,10 @@ def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[kinds.PlannedSub
 def _documents(
     source: ReleasedFile, root: Node, held: Sequence[tuple[str, str]], ours: bool
 ) -> list[tuple[kinds.PlannedDocument, str]]:
-    """The annotated documents, each with its text.
+    """Return the annotated documents, each with its text.
 
-    `held`: pairs of ids (document, insight) for the insights of distracting subtopics. `ours`: whether this package synthesized
-    the haystack; only then are dates and references read.
+    `held`: (document, insight) ids for the insights of distracting subtopics. `ours`: whether this package synthesized the
+    haystack. Dates and references are read only then.
     """
     numbers = {document.document_id: document.number for document in source.haystack.documents}
     pairs = []

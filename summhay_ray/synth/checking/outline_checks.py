@@ -1,7 +1,8 @@
 """The offline checks of an outline (appendices A.1.1 and A.1.2).
 
-Each check returns a finding whose `score` is 0.5 at the threshold; between its two bounds, the finding is unsure. On the two
-released haystacks, whose outlines a language model checked (news 1 and news 2; people: Table 4 of the paper):
+Each check returns a finding with a `score`, which is 0.5 at the threshold. Between two further bounds, the finding is unsure. The
+table gives results on the two released haystacks (news 1 and news 2), whose outlines a language model checked; the figures of
+people are from Table 4 of the paper:
 
 | check        | of           | found | not sure | right                                                  |
 |--------------|-------------:|------:|---------:|--------------------------------------------------------|
@@ -21,57 +22,61 @@ from summhay_ray.synth.making.kinds import Finding
 from summhay_ray.text import FUNCTION_WORDS, plain_words, read_statement, sentences
 
 ENGLISH = "English"
-"""The language whose numbers, names and endings the offline checks know. In texts of other languages, only a clear "not found"
-is sure."""
+"""The language in which the offline checks recognize numbers, names and endings. In other languages, only a clear "not found" is
+sure."""
 
 OVERLAP = (-1.0, 0.5, 0.8)
-"""Thresholds on the share of words that two subtopics have in common. Up to the first, they are surely distinct (here this is
-never so, since other words may mean the same). From the second they overlap, and from the third they surely do."""
+"""Thresholds on the share of words that two subtopics have in common. They are surely distinct up to the first threshold, overlap
+from the second on, and surely overlap from the third on. The first is negative, so that "distinct" is never sure: other words may
+mean the same."""
 
 SAME = (0.45, 0.65, 0.8)
-"""Thresholds on the share of words that two insights have in common, as in OVERLAP."""
+"""Thresholds, as in OVERLAP, on the share of words that two insights have in common."""
 
 SIDES = 0.3
 """Minimum share of the shorter insight's words that the two sides of a conflict have in common."""
 
 NAMED, NAMING = 0.7, 4
-"""A sentence names a document if it has at least this share of the headline's words, and the headline at least this many."""
+"""A sentence names a document if it has at least the share `NAMED` of the headline's words, and the headline has at least
+`NAMING` words."""
 
 LEAK = (0.2, 0.3, 0.5)
-"""Thresholds, as in OVERLAP, on the share of an insight's own words (those not in its subtopic) that a query reveals."""
+"""Thresholds, as in OVERLAP, on the share of an insight's own words that a query reveals. Words of the subtopic do not count."""
 
 ASSIGNED_BY = 0.56
-"""A sure assignment has at least this relative margin over the next subtopic: (best - second) / best."""
+"""Minimum relative margin of a sure assignment over the next subtopic: (best - second) / best."""
 
 ASSIGNED_WITH = 0.15
-"""A sure assignment shares at least this weight of the insight's words with the subtopic."""
+"""Minimum weight of an insight's words that a sure assignment shares with the subtopic."""
 
 _ACRONYM = 5
-"""A one-word name with at most this many letters may be an acronym. Roots are no longer than this."""
+"""Maximum letters of a one-word name that may be an acronym. Roots are no longer than this."""
 
 _TELLING = """
     discuss describe explain mention say tell talk report topic subtopic insight aspect theme various different regarding
     concern detail information specific
 """
 _OF_ASKING = frozenset(read(_TELLING).roots)
-"""Roots that subtopics, insights and queries share whatever their subject."""
+"""Roots that occur in subtopics, insights and queries about any subject."""
 
 
 def is_english(language: str) -> bool:
-    """Whether the offline checks can read a domain's language: English, British English, en-GB."""
+    """Whether the offline checks can handle a domain's language: English, British English, en-GB."""
     words = language.lower().replace("_", "-").split()
     return ENGLISH.lower() in words or any(word == "en" or word.startswith("en-") for word in words)
 
 
 def specific(text: str) -> Finding:
-    """Whether an insight mentions a number, a date or a name (section 3.2); the evidence is the insight. A capitalized first word
-    is surely no name if it looks like a plural or is a function word."""
+    """Find out whether an insight mentions a number, a date or a name (section 3.2). The evidence is the insight.
+
+    A capitalized first word is surely not a name if it looks like a plural or is a function word.
+    """
     reading = read(text)
     if reading.numbers or reading.names:
         return Finding(True, True, 1.0, text)
     first, second, *_ = [*text.split(), "", ""]
     opens = first[:1].isupper() and first.lower() not in FUNCTION_WORDS
-    # The first word's capital proves nothing, but a following verb in -s does: `Corvane pays`.
+    # The capital of the first word proves nothing, but a following verb in -s does: `Corvane pays`.
     followed = second.endswith("s") or second in ("has", "is", "was", "will", "had", "would")
     if opens and followed and first.isalpha() and not first.endswith(("s", "ing", ",")):
         return Finding(True, False, 0.6, text)
@@ -82,7 +87,7 @@ def specific(text: str) -> Finding:
 
 
 def overlap(one: str, other: str, topic: str = "") -> Finding:
-    """Whether two subtopics are the same or overlap. The words of their topic are ignored."""
+    """Find out whether two subtopics are the same or overlap. The words of their topic are ignored."""
     if same_text(one, other):
         return Finding(True, True, 1.0, f"{one} | {other}")
     left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(read(topic).roots) for text in (one, other))
@@ -94,7 +99,7 @@ def overlap(one: str, other: str, topic: str = "") -> Finding:
 
 
 def same_insight(one: str, other: str) -> Finding:
-    """Whether two insights mean the same. They do not if each has a number or name that the other lacks."""
+    """Find out whether two insights mean the same. They do not if each has a number or name that the other lacks."""
     if same_text(one, other):
         return Finding(True, True, 1.0, f"{one} | {other}")
     mine, theirs = _facts_of(one), _facts_of(other)
@@ -112,8 +117,11 @@ def same_insight(one: str, other: str) -> Finding:
 
 
 def other_side(one: str, other: str) -> Finding:
-    """Whether two insights conflict: they answer the same question, and each has numbers or names that the other lacks (words, if
-    neither has any). Evidence: the parts that only one of them has."""
+    """Find out whether two insights conflict.
+
+    They conflict if they answer the same question, and if each has numbers or names that the other lacks (words, if neither has
+    any). Evidence: the parts that only one of them has.
+    """
     left, right = read(one), read(other)
     mine, theirs = _values(left), _values(right)
     if not mine and not theirs:
@@ -127,14 +135,15 @@ def other_side(one: str, other: str) -> Finding:
 
 
 def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Finding]:
-    """(Index of the subtopic that an insight seems to belong to, finding); None if its words match none. `others`: for each
-    subtopic the insights known to belong to it, without the one to assign."""
+    """Return the index of the subtopic to which an insight seems to belong, and the finding. The index is None if its words match
+    no subtopic. `others`: for each subtopic, the insights known to belong to it, without the one to assign."""
     reading = frozenset(read(insight).roots)
     shown = [frozenset(read(text).roots) - _OF_ASKING for text in subtopics]
     known = [[frozenset(read(text).roots) for text in texts] for texts in others] or [[] for _ in subtopics]
     count = Counter(word for roots, more in zip(shown, known, strict=True) for word in roots.union(*more))
     rarity = {word: math.log((1 + len(shown)) / number) for word, number in count.items()}
-    # The weight of the words shared with the subtopic, or with its other insights (multiplied by the share that has the word).
+    # The weight of the words shared with the subtopic, or with its other insights (multiplied by the share of these that have the
+    # word).
     scores = []
     for roots, more in zip(shown, known, strict=True):
         near = 0.0
@@ -152,7 +161,7 @@ def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[s
 
 
 def leak(query: str, insight: str, subtopic: str) -> Finding:
-    """Whether a query reveals an insight of its subtopic. Evidence: the query."""
+    """Find out whether a query reveals an insight of its subtopic. Evidence: the query."""
     query_reading, insight_reading = read(query), read(insight)
     own = _facts(insight_reading) - _facts(read(subtopic)) - _OF_ASKING
     if not own:
@@ -186,16 +195,16 @@ def lacks_a_fact(text: str, insight: str) -> bool:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether two texts have the same words in the same order; punctuation and capitals do not count."""
+    """Whether two texts have the same words in the same order. Punctuation and capitals do not count."""
     left, right = plain_words(one), plain_words(other)
     return left == right if left or right else one.strip() == other.strip()
 
 
 def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Finding:
-    """Whether a document refers to another one by its date or its headline. Evidence: the words that refer to it.
+    """Find out whether a document refers to another one by its date or its headline. Evidence: the words that refer to it.
 
-    `texts`: the whole text, searched for the date (ISO; with the same year or none), and its sentences without insights. One of
-    these must have most of the headline's words, without the topic's.
+    `texts`: the whole text, which is searched for the date (ISO; with the same year or none), and its sentences without insights.
+    One of these sentences must have most of the headline's words that are not in the topic.
     """
     named = _day(texts[0], date)
     if named:
@@ -211,7 +220,7 @@ def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Find
 
 
 def _day(text: str, date: str) -> str:
-    """The words by which a text names the day (ISO), with or without its year; else empty."""
+    """Return the words by which a text names the day (ISO), with or without its year; else an empty string."""
     if date:
         year, month, day = map(int, date.split("-"))
         for fact in (fact for sentence in sentences(text) for fact in read_statement(sentence).facts):

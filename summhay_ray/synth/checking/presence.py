@@ -1,9 +1,9 @@
 """Finds offline which of a topic's insights a text contains (appendix A.1.3).
 
-An insight is looked for in windows of one to three neighbouring sentences. Two things count: the share of its words in the
-window, weighted by their rarity among the topic's insights, and whether its numbers, dates and names are there. Measured, in
-percent, against `insights_included` of the two released haystacks (all pairs of a document and an insight of its topic; a
-language model wrote and checked those lists) and of the two samples; "people" is Table 5 of the paper:
+Windows of one to three neighbouring sentences are searched for an insight. Two things count: the share of its words in the
+window, weighted by their rarity among the topic's insights, and the presence of its numbers, dates and names. The table compares
+the results with `insights_included` of the two released haystacks and of the two samples. Figures are in percent of all pairs of
+a document and an insight of its topic. A language model wrote and checked the released lists. "people" is Table 5 of the paper:
 
 | haystack     | pairs | accuracy | precision | recall |   F1 | not sure | among the sure: accuracy | precision | recall |
 |--------------|------:|---------:|----------:|-------:|-----:|---------:|-------------------------:|----------:|-------:|
@@ -13,10 +13,10 @@ language model wrote and checked those lists) and of the two samples; "people" i
 | samples      |  1408 |     99.5 |     100.0 |   97.5 | 98.7 |     18.8 |                    100.0 |     100.0 |  100.0 |
 | people       |   155 |     96.8 |     100.0 |   90.9 | 95.2 |          |                          |           |        |
 
-Of the 139 insights in news 2 that are missed, 58 are surely not found: their words or numbers are missing. Two dozen of
-these were read: in most, the document states part of the insight, or something similar. A text that reverses an insight's verb,
-denies it or swaps two of its numbers has all its words. An insight is therefore surely found only if nearly all of its words
-occur and nothing is denied.
+In news 2, 139 insights are missed. Of these, 58 are surely not found, because their words or numbers are missing. In most of two
+dozen that were read, the document states only part of the insight, or something similar. A text that reverses an insight's verb,
+denies it or swaps two of its numbers has all its words. So an insight is surely found only if nearly all of its words occur and
+nothing is denied.
 """
 
 import functools
@@ -33,42 +33,43 @@ from summhay_ray.synth.making.kinds import Finding
 from summhay_ray.text import plain_numeral, sentences
 
 LEAST = 0.48
-"""Minimum recall of an insight's words in a window that also has its numbers, for the insight to be found."""
+"""Minimum recall of an insight's words, in a window that also has its numbers, for the insight to be found."""
 
 SURE_NOT, SURE = 0.26, 0.97
-"""Below the first recall an insight is surely not found. From the second on it surely is, if every number and name occurs and
-nothing is denied."""
+"""Below the recall `SURE_NOT`, an insight is surely not found. From `SURE` on it is surely found, if every number and name occurs
+and nothing is denied."""
 
 WINDOW_WORTH = (1.0, 0.95, 0.9)
-"""Factors of the recall in one, two and three sentences: longer windows hold more words by chance."""
+"""Factors on the recall in one, two and three sentences, since longer windows have more words by chance."""
 
 _NUMBER_WEIGHT = 1.5
 """Weight of a number, relative to a word of the same rarity."""
 _RARE_SHARE = 0.1
-"""A number or name in at most this share of the topic's insights is rare; a more frequent one (Demon 170, SVB) belongs to the
-topic."""
+"""Maximum share of the topic's insights in which a rare number or name occurs. A more frequent one (Demon 170, SVB) belongs to
+the topic."""
 
 _MAY_MISS = 1 / 3
 """Maximum share of an insight's rare numbers and names that a text may lack."""
 _RIVAL, _TWIN = 0.4, 0.6
-"""Minimum shares of common words at which two insights are rivals, which numbers and names must distinguish, and twins, which
-words must distinguish if numbers and names do not."""
+"""Minimum shares of common words. From the first on, two insights are rivals, which numbers and names must distinguish. From the
+second on they are twins, which words must distinguish if numbers and names do not."""
 
 _DENIED = re.compile(
     r"\b(?:not|never|no|nobody|none|neither|nor|without|den(?:y|ies|ied|ial)|refus\w+|untrue|false|wrong\w*|reject\w*|disput\w*"
     r"|fail\w*|unlikely|hardly|cannot)\b|n[’']t\b|\?",
     re.IGNORECASE,
 )
-"""Signs of a denial or a question: such a text may have all words of an insight without stating it."""
+"""Matches signs of a denial or a question. Such a text may have all words of an insight without stating it."""
 
 _LEAST_FACTS = 5
-"""Below this number of words and numbers, those of an insight may occur together by chance ("It cost $5.")."""
+"""Minimum number of words and numbers. Those of an insight with fewer may occur together by chance ("It cost $5.")."""
 
 _LACKING, _OTHER_SIDE = 0.45, 0.1
-"""Maximum score of a text that lacks numbers or names of an insight, and of one that lacks its distinction from its rivals."""
+"""Maximum scores. The first is for a text without some numbers or names of an insight. The second is for a text that lacks the
+difference between the insight and its rivals."""
 
 _ABOUT = 0.1
-"""Minimum recall of an insight's words in evidence for it."""
+"""Minimum recall of an insight's words in evidence for the insight."""
 
 _MONTH, _YEAR = re.compile(r"month:\d+"), re.compile(r"(?:1\d|20)\d\d")
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
@@ -77,23 +78,23 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """An insight to look for. Each of its words, numbers and names is a bit; the integers here are sets of bits."""
+    """An insight to search for. Each of its words, numbers and names is a bit; the integers here are sets of bits."""
 
     weights: tuple[float, ...]
-    """By bit; the weights add up to 1. Names weigh 0, since their words already count."""
+    """Weight of each bit. The weights add up to 1. Names weigh 0, since their words already count."""
     numbers: int
-    """Its numbers and dates."""
+    """The insight's numbers and dates."""
     rare: int
-    """Numbers and names that few insights of the topic have. A text must have all of the numbers, and two thirds of both
-    together."""
+    """Numbers and names that few insights of the topic have. A text must have all of the numbers, and two thirds of the numbers
+    and names together."""
     distinctive: int
-    """Bits that distinguish it from its rivals. A text must have all of them."""
+    """Bits that distinguish the insight from its rivals. A text must have all of them."""
     date: int
-    """Its month and its year, if it has both."""
+    """The insight's month and year, if it has both."""
     denies: bool
     """Whether the insight itself denies something."""
     order: tuple[str, ...]
-    """Its numerals, in order."""
+    """The insight's numerals, in order."""
     known: dict[int, float] = field(default_factory=dict, compare=False)
     """A cache of `recall`."""
 
@@ -129,7 +130,7 @@ class _Found:
 
 
 class Presence:
-    """An index of a topic's insights for finding them in texts."""
+    """An index of a topic's insights, for finding them in texts."""
 
     def __init__(self, insights: Sequence[str]) -> None:
         readings = [read(insight) for insight in insights]
@@ -142,8 +143,8 @@ class Presence:
             self._index(place, insight, readings, common, rivals.get(place, ())) for place, insight in enumerate(insights)
         ]
 
-    def of(self, text: str) -> list[Finding]:
-        """One finding per insight, in their order. The evidence of a found insight is the window that states it."""
+    def find(self, text: str) -> list[Finding]:
+        """Return one finding per insight, in their order. The evidence of a found insight is the window that states it."""
         listed = sentences(text)
         masks = self._masks(listed)
         found = [self._found(sought, masks.get(place, {}), listed) for place, sought in enumerate(self._sought)]
@@ -163,7 +164,7 @@ class Presence:
         return [each.finding for each in found]
 
     def shows(self, place: int, words: str, text: str) -> bool:
-        """Whether `words` come from the text and are about the insight: models confuse insights, and invent some.
+        """Whether `words` come from the text and are about the insight, since models confuse insights and invent some.
 
         The words need not state the whole insight.
         """
@@ -175,7 +176,8 @@ class Presence:
     def _index(
         self, place: int, insight: str, readings: Sequence[Reading], common: Mapping[str, int], rivals: Iterable[tuple[int, bool]]
     ) -> _Sought:
-        """Add the insight to the postings. `common`: fact -> insights with it; `rivals`: (index, whether it is a twin)."""
+        """Add the insight to the inverted index. `common`: fact -> number of insights with it; `rivals`: (index, whether it is a
+        twin)."""
         reading, number = readings[place], len(readings)
         few = max(2, _RARE_SHARE * number)
         bits: dict[str, int] = {}
@@ -220,7 +222,7 @@ class Presence:
         )
 
     def _masks(self, listed: Sequence[str]) -> dict[int, dict[int, int]]:
-        """Index of an insight -> index of a sentence -> the insight's bits in that sentence, if any."""
+        """Return index of an insight -> index of a sentence -> the insight's bits in that sentence, if any."""
         by_place: dict[int, dict[int, int]] = {}
         for at, sentence in enumerate(listed):
             reading = read(sentence)
@@ -248,7 +250,7 @@ class Presence:
             return _Found(Finding(False, True, _score(sought.recall(everything) * WINDOW_WORTH[-1])))
         lacks, recall, start, size = _best(sought, masks)
         if lacks and sought.distinctive & ~everything:
-            # Sure for numbers and names, which have no synonyms; words have some.
+            # Numbers and names have no synonyms, so a missing one is sure. A missing word may be replaced by a synonym.
             sure = bool(sought.distinctive & (sought.rare | sought.numbers) & ~everything)
             finding = Finding(False, sure, min(_score(recall), _OTHER_SIDE))
         elif lacks:
@@ -267,7 +269,7 @@ def _numerals(text: str) -> tuple[str, ...]:
 
 
 def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, int]:
-    """The best window: whether it lacks a number or name, its recall, the index of its first sentence, and its size."""
+    """Return the best window: whether it lacks a number or name, its recall, the index of its first sentence, and its size."""
     best = (True, 0.0, 0, 1)
     for start in sorted(masks):
         mask, dated = 0, False
@@ -286,7 +288,7 @@ def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, 
 
 
 def _score(recall: float) -> float:
-    """The score of a recall: 0.5 at LEAST, 1 for a recall of 1."""
+    """Return the score of a recall: 0.5 at LEAST, 1 for a recall of 1."""
     if recall < LEAST:
         return min(round(0.5 * recall / LEAST, 4), 0.4999)
     return round(min(0.5 + 0.5 * (recall - LEAST) / (1 - LEAST), 1.0), 4)
@@ -301,7 +303,7 @@ def _facts(reading: Reading) -> list[str]:
 
 
 def _rivals(readings: Sequence[Reading], common: Mapping[str, int]) -> dict[int, list[tuple[int, bool]]]:
-    """Index of an insight -> its rivals (such as the other side of a conflict): (index, whether it is a twin)."""
+    """Return index of an insight -> its rivals, such as the other side of a conflict, as (index, whether it is a twin)."""
     weight = {fact: math.log(1 + len(readings) / count) for fact, count in common.items()}
     kept = [frozenset(_facts(reading)) for reading in readings]
     twins: dict[int, list[tuple[int, bool]]] = {}

@@ -1,4 +1,4 @@
-"""The rows of one haystack's checks, in an order that does not depend on timing."""
+"""Collects the rows of one haystack's checks, in an order that does not depend on timing."""
 
 import re
 from collections import defaultdict
@@ -13,7 +13,7 @@ OFFLINE = "offline"
 """The value of `Check.by` if no model was asked."""
 
 UNSHOWN = "not the text's words: "
-"""Prefix of evidence that a model gave but the text does not contain."""
+"""Prefix of a model's evidence that is not in the text."""
 
 _STAGE = {
     "subtopic_distinct": 0,
@@ -34,7 +34,7 @@ _BY_SUBJECT = ("query_leak", "chapter_insight", "document_insight", "document_re
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a check, as its row shows it. `said`: replaces yes or no in `Check.found` (by an id, for example)."""
+    """The outcome of a check, as its row shows it. `said`: replaces yes or no in `Check.found`, for example by an id."""
 
     found: bool
     score: float
@@ -49,18 +49,17 @@ class ModelAnswer:
     """A model's answer about a list of findings, by index; empty if no model was asked."""
 
     asked: frozenset[int] = frozenset()
-    """The findings that the model was asked about."""
+    """The findings about which the model was asked."""
     named: Mapping[int, str] = field(default_factory=dict)
     """The findings that the model confirms, with its evidence."""
     by: str = OFFLINE
     key: str = ""
     unshown: Mapping[int, str] = field(default_factory=dict)
-    """Findings that it confirms with evidence that the text does not contain: they count as not found, but the row keeps the
-    evidence."""
+    """Confirmed findings whose evidence is not in the text. They count as not found, but the row keeps the evidence."""
 
 
 def decisions(findings: Sequence[Finding], answer: ModelAnswer) -> list[Decision]:
-    """The decisions in the order of the findings: the model's if it was asked, else the finding's."""
+    """Return the decisions in the order of the findings: the model's decision if it was asked, else the finding's."""
     decided = []
     for place, finding in enumerate(findings):
         if place in answer.asked:
@@ -81,14 +80,14 @@ class CheckRows:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """All checks so far, numbered by stage, then by document or query, then in the order made: the order does not depend on
-        timing."""
+        """All checks so far, numbered by stage, then by document or query, then in the order made. So the order does not depend
+        on timing."""
         groups = sorted(self._rows, key=lambda group: (group[0], _natural(group[1])))
         rows = (row for group in groups for row in self._rows[group])
         return tuple(replace(row, position=position) for position, row in enumerate(rows))
 
     def repeat(self, kind: str, subject: str, round: int, last: int) -> None:
-        """Copy the rows of a subject's round as those of its last round."""
+        """Copy the rows of a subject's round as the rows of its last round."""
         rows = self._rows[_STAGE[kind], subject]
         rows += [replace(row, round=last) for row in rows if (row.kind, row.round) == (kind, round)]
 
@@ -111,6 +110,6 @@ class CheckRows:
 
 
 def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key that puts d2 before d10."""
+    """Return a sort key that puts d2 before d10."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
     return tuple((0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in parts)

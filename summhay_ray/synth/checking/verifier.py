@@ -1,7 +1,7 @@
 """Checks an outline and its documents (appendices A.1.1 to A.1.3).
 
-Each check is made offline first. A model is asked only if the offline check is unsure and the asker has a model for the task.
-Each check is a row.
+Each check is made offline first, and gets a row. A model is asked only if the offline check is unsure and the asker has a model
+for the task.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from summhay_ray.synth.making import kinds
 from summhay_ray.synth.making.prompting import numbered
 
 NOTHING = 0.05
-"""Up to this score, "not found" is sure in any language."""
+"""Maximum score of a "not found" that is sure in any language."""
 
 WORTH_ASKING = 0.2
-"""The model is asked about a planned insight above this score even if the offline check surely does not find it, since most
+"""Minimum score at which the model is asked about a planned insight, even if the offline check surely does not find it. Most
 planned insights are in their documents."""
 
 _Pair = tuple[int, int]
@@ -39,7 +39,7 @@ class NotChecked(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A document compared with its plan, as ids of insights. `evidence`: id of each insight found -> the words that show it."""
+    """A document compared with its plan, as ids of insights. `evidence`: id of each found insight -> the words that show it."""
 
     missing: tuple[str, ...]
     extraneous: tuple[str, ...]
@@ -47,9 +47,11 @@ class Compared:
 
 
 class Verifier:
-    """The checks of one haystack. `given`: the fields of every prompt's input (topic, domain, language, ...). Calls for one
-    document, query or stage of the outline must be awaited one after the other. Every method raises NotChecked if a model gives
-    no usable answer."""
+    """Makes the checks of one haystack.
+
+    `given`: the fields of every prompt's input (topic, domain, language, ...). Calls for one document, query or stage of the
+    outline must be awaited one after the other. Every method raises NotChecked if a model gives no usable answer.
+    """
 
     def __init__(self, cell_id: str, asker: kinds.Asker, given: kinds.Input) -> None:
         self._asker, self._given, self._rows = asker, given, CheckRows(cell_id)
@@ -64,8 +66,8 @@ class Verifier:
         return self._rows.checks
 
     async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
-        """Ids of the subtopics (id, text) that overlap an earlier one; a row each, about the nearest earlier one. The `settled`
-        ones are not compared with each other again."""
+        """Return the ids of the subtopics (id, text) that overlap an earlier one. Each gets a row about the nearest earlier one.
+        The `settled` ones are not compared with each other again."""
         pairs = {
             (one, two): self._read(outline_checks.overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
             for two in range(len(texts))
@@ -76,11 +78,11 @@ class Verifier:
         return self._distinct("subtopic_distinct", round, texts, pairs, named, key)
 
     async def insights(self, subtopics: Sequence[kinds.PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
-        """Ids of the insights that are not specific, repeat an earlier one, or belong to another subtopic.
+        """Return the ids of the insights that are not specific, repeat an earlier one, or belong to another subtopic.
 
         Conflicting insights are no duplicates, but must be about the same question. Accepted insights are not assigned again.
-        Without a model, an insight is dropped for its subtopic only if the offline check is sure. Insights dropped by one check
-        skip the later ones; without `drop`, every insight gets every check.
+        Without a model, an insight is dropped because of its subtopic only if the offline check is sure. Insights that one check
+        drops skip the later checks; without `drop`, every insight gets every check.
         """
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
         dropped = self._dropped_by_words(subtopics, round)
@@ -102,8 +104,8 @@ class Verifier:
         return dropped | await self._misassigned(subtopics, skipped | same if drop else skipped, round)
 
     async def query(self, subtopic: kinds.PlannedSubtopic, others: Sequence[kinds.PlannedInsight], round: int) -> bool:
-        """Whether the subtopic's query reveals no insight; words of the subtopic and topic do not count. A row for each insight
-        of the subtopic, and for those of `others` (insights of other subtopics) that are surely revealed."""
+        """Whether the subtopic's query reveals no insight. Words of the subtopic and topic do not count. There is a row for each
+        insight of the subtopic, and for each of `others` (insights of other subtopics) that is surely revealed."""
         insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
         findings = [self._read(outline_checks.leak(subtopic.query, insight.text, known)) for insight in insights]
         by_model = ModelAnswer()
@@ -124,11 +126,14 @@ class Verifier:
     async def document(
         self, planned: kinds.PlannedDocument, text: str, insights: Sequence[kinds.PlannedInsight], round: int
     ) -> Compared:
-        """(The planned insights that the text lacks, other insights of the topic that it contains.) A row per insight. The model
-        is asked once, about all insights on which the offline check is unsure. One that it names counts if its evidence is in the
-        text and about the insight, or if the offline check found it too."""
+        """Compare a document's insights with its plan: return the missing planned ones, and the additional ones. There is a row
+        for each insight of the topic.
+
+        The model is asked once, about all insights on which the offline check is unsure. An insight that the model names counts
+        if the offline check found it, too, or if the model's evidence is in the text and about the insight.
+        """
         presence = self._presence_of(insights)
-        findings, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
+        findings, expected = [*map(self._read, presence.find(text))], frozenset(planned.insight_ids)
         by_model = ModelAnswer()
         hoped = {place for place, insight in enumerate(insights) if insight.insight_id in expected}
         if unsure := self._unsure("insights_present", findings, hoped):
@@ -155,16 +160,17 @@ class Verifier:
         return Compared(missing, tuple(insight_id for insight_id in there if insight_id not in expected), there)
 
     def settle(self, document_id: str, round: int, last: int) -> None:
-        """Copy the rows of a document's round as its last round, because that round's text is kept."""
+        """Copy the rows of a document's round as those of its last round, because that round's text is kept."""
         self._rows.repeat("document_insight", document_id, round, last)
 
     async def chapter(
         self, text: str, expected: kinds.PlannedInsight, outline: kinds.PlannedHaystack, document_id: str, round: int
     ) -> bool:
-        """Whether a chapter introduces the insight that it was written for, and no other of the topic. One row."""
+        """Whether a chapter introduces the insight for which it was written, and no other insight of the topic. There is one
+        row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)
-        findings = [*map(self._read, self._presence_of(insights).of(text))]
+        findings = [*map(self._read, self._presence_of(insights).find(text))]
         others = [spot for spot, finding in enumerate(findings) if finding.found and spot != place]
         spot = next((spot for spot in others if findings[spot].sure), None)
         by, key = OFFLINE, ""
@@ -188,19 +194,19 @@ class Verifier:
         return spot == place
 
     def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
-        """Whether the first document refers to the second. One row.
+        """Whether the first document refers to the second. There is one row.
 
-        `ids`: of the two documents. `texts`: the first one's text, which is searched for the `date` of `named`, and its sentences
-        without insights, which are searched for the `headline`.
+        `ids`: those of the two documents. `texts`: the first document's text, which is searched for the `date` of `named`, and
+        its sentences without insights, which are searched for the `headline`.
         """
         finding = outline_checks.refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
         self._rows.add("document_reference", round, ids, "yes", Decision(finding.found, finding.score, finding.evidence))
         return finding.found
 
     async def copies(self, texts: Mapping[str, str]) -> set[str]:
-        """Ids of the near-copies of an earlier document. A row for each pair with at least half the similarity of a near-copy,
-        and one for the haystack."""
-        # Ten thousand documents take a minute: a thread keeps the event loop free for other haystacks.
+        """Return the ids of the documents that are near-copies of an earlier one. There is a row for each pair with at least half
+        the similarity of a near-copy, and one for the haystack."""
+        # Ten thousand documents take a minute. A thread keeps the event loop free for other haystacks.
         pairs = await asyncio.to_thread(near_copies, texts)
         for earlier, later, share in pairs:
             evidence = f"{share:.0%} of their runs of words are the same" if share >= COPY else ""
@@ -213,8 +219,11 @@ class Verifier:
         return copies
 
     def _dropped_by_words(self, subtopics: Sequence[kinds.PlannedSubtopic], round: int) -> set[str]:
-        """Ids of the insights that fail a check of their words alone, accepted ones aside: no number, date or name; no conflict
-        where one is planned; or revealed by the text of the own subtopic, and therefore by any query about it."""
+        """Return the ids of the insights that fail a check of their words. Accepted insights are not checked again.
+
+        An insight fails if it has no number, date or name, or no conflict although one is planned, or if the text of its own
+        subtopic reveals it. In the last case, any query about the subtopic would reveal it.
+        """
         topic, dropped = str(self._given.get("topic", "")), set[str]()
         listed = [(subtopic, insight) for subtopic in subtopics for insight in subtopic.insights]
         new = [(subtopic, insight) for subtopic, insight in listed if (insight.insight_id, insight.text) not in self._passed]
@@ -222,7 +231,7 @@ class Verifier:
             finding = outline_checks.specific(insight.text)
             decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
-            # In other languages names are not recognized: an insight without a number or date may still be specific.
+            # In other languages, names are not recognized. An insight without a number or date may still be specific.
             if not finding.found and finding.sure and self._english:
                 dropped.add(insight.insight_id)
 
@@ -249,7 +258,8 @@ class Verifier:
     async def _pairs(
         self, task: kinds.Task, name: str, texts: Sequence[str], pairs: Mapping[_Pair, kinds.Finding]
     ) -> tuple[set[_Pair], str]:
-        """The pairs of indices that the model calls the same, and its answer's key. One question covers all unsure pairs."""
+        """Return the pairs of indices that the model calls the same, and its answer's key. One question covers all unsure
+        pairs."""
         places = sorted({place for pair, finding in pairs.items() if not finding.sure for place in pair})
         if not places or not self._asker.model(task):
             return set(), ""
@@ -266,7 +276,8 @@ class Verifier:
         named: set[_Pair],
         key: str,
     ) -> set[str]:
-        """Ids of the texts (id, text) that mean the same as an earlier text that is kept. One row each, about the nearest one.
+        """Return the ids of the texts (id, text) with the same meaning as an earlier, kept text. Each text gets a row about the
+        nearest earlier one.
 
         `named`: the pairs that the model calls the same; `key`: the key of its answer.
         """
@@ -289,8 +300,8 @@ class Verifier:
         return {texts[place][0] for place in dropped}
 
     async def _misassigned(self, subtopics: Sequence[kinds.PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
-        """Ids of the insights, not yet dropped, that an assignment without their plan puts in another subtopic. A model decides
-        if the offline check is unsure."""
+        """Assign the insights to subtopics without their plan; return the ids of those that are assigned to another subtopic.
+        Dropped insights are skipped. A model decides if the offline check is unsure."""
         texts, elsewhere = [subtopic.text for subtopic in subtopics], set()
         new = [
             (subtopic, insight)
@@ -322,20 +333,21 @@ class Verifier:
         return elsewhere
 
     def _presence_of(self, insights: Sequence[kinds.PlannedInsight]) -> Presence:
-        """The index of these insights, kept until others are requested."""
+        """Return the index of these insights, which is cached until others are requested."""
         texts = tuple(insight.text for insight in insights)
         if self._presence[0] != texts:
             self._presence = (texts, Presence(texts))
         return self._presence[1]
 
     def _read(self, finding: kinds.Finding) -> kinds.Finding:
-        """The finding. In languages other than English, only a clear "not found" stays sure."""
+        """Return the finding. In languages other than English, only a clear "not found" stays sure."""
         return (
             finding if self._english else replace(finding, sure=finding.sure and not finding.found and finding.score <= NOTHING)
         )
 
     def _unsure(self, task: kinds.Task, findings: Sequence[kinds.Finding], hoped: Collection[int] = ()) -> list[int]:
-        """Indices of the findings to ask the model about; none without a model. `hoped`: indices of planned insights."""
+        """Return the indices of the findings about which the model must be asked; none without a model. `hoped`: indices of
+        planned insights."""
         if not self._asker.model(task):
             return []
         nearly = {place for place in hoped if not findings[place].found and findings[place].score > WORTH_ASKING}

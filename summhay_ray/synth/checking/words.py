@@ -1,7 +1,7 @@
-"""The words, numbers, dates and names of a text, which the checks compare.
+"""Reads the words, numbers, dates and names of a text, which the checks compare.
 
-Numbers are values in a base unit: 1,025 and "one thousand twenty-five" are equal; so are 25 %, 25 per cent and "twenty-five
-percent", and 2 hours and 120 minutes.
+Numbers are values in a base unit. So 1,025 equals "one thousand twenty-five"; 25 % equals 25 per cent and "twenty-five percent";
+and 2 hours equal 120 minutes.
 """
 
 import functools
@@ -21,10 +21,10 @@ _LOOSE |= {"tripl": 3, "dozen": 12, "quart": 25, "hundr": 100, "thous": 1000, "m
 class Reading:
     """The words, numbers and names of a text.
 
-    `roots`: of its words and units, in order. `numbers`: decimals in the base unit, times as h:mm, and dates (`month:9`, `day:4`
-    for Friday). `loose`: numbers that the text may mean ("both": 2, "third": 3); they can match a number of another text, but
-    need no match themselves.
-    `names`: the roots of each name, in order. `capitals`: roots of all capitalized words, names or not.
+    `roots`: those of its words and units, in order. `numbers`: decimals in the base unit, times as h:mm, and parts of dates
+    (`month:9`, `day:4` for Friday). `loose`: numbers that the text may mean ("both": 2, "third": 3); they can match a number of
+    another text, but need no match themselves. `names`: the roots of each name, in order. `capitals`: roots of all capitalized
+    words, names or not.
     """
 
     roots: tuple[str, ...]
@@ -35,14 +35,14 @@ class Reading:
 
 
 def parts_of(words: str) -> list[str]:
-    """The parts of a quotation as plain words, without parts of fewer than three words; the whole quotation if no part
-    remains."""
+    """Return the parts of a quotation as plain words. Parts of fewer than three words are left out; if no part remains, the whole
+    quotation is returned."""
     parts = [" ".join(own) for part in _JOINED.split(words) if len(own := plain_words(part)) >= _RUN]
     return parts or [" ".join(plain_words(words))]
 
 
 def quoted(words: str, text: str) -> bool:
-    """Whether most of the words (70 %) are in the text, in runs of three; a shorter part of a quotation is one run. Punctuation
+    """Whether at least 70 % of the words are in the text, in runs of three. A shorter part of a quotation is one run. Punctuation
     and the marks between the parts are ignored."""
     whole = f" {' '.join(plain_words(text))} "
     right = total = 0
@@ -58,7 +58,7 @@ def quoted(words: str, text: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 13)
 def read(text: str) -> Reading:
-    """The words, numbers, dates and names of a text. Never fails. The last 8,192 texts are cached."""
+    """Parse the words, numbers, dates and names of a text. Never fails. The last 8,192 texts are cached."""
     numbers, loose, capitals = set[str](), set[str](), set[str]()
     roots, names = list[str](), list[tuple[str, ...]]()
     for statement in map(read_statement, sentences(text)):
@@ -92,7 +92,7 @@ def read(text: str) -> Reading:
 
 
 def _moments(fact: Fact) -> tuple[set[str], set[str]]:
-    """The numbers of a date or time, and those that it may also have: 3/4/2021 is in March or April, 8:15 may be 20:15."""
+    """Return the certain numbers of a date or time, and the possible ones: 3/4/2021 is in March or April, 8:15 may be 20:15."""
     if fact.minutes:
         first = min(fact.minutes)
         ways = [{f"{minute // 60}:{minute % 60:02}".removesuffix(":00")} for minute in (first, (first + 720) % 1440)]

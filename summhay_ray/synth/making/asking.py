@@ -1,4 +1,4 @@
-"""Asks models through the gateway; shared parts of the pipeline's stages.
+"""Asks models through the gateway, and has the parts that the pipeline's stages share.
 
 Each group of tasks has its own model, as in the paper (A.1: one model plans and checks, another writes conversations).
 """
@@ -34,20 +34,23 @@ GROUP_OF: Mapping[Task, Group] = {
     "insights_present": "check",
 }
 TRIES = 3
-"""Maximum attempts at a parsable answer."""
+"""Maximum number of attempts to get an answer that can be parsed."""
 AT_ONCE = 32
-"""Documents, or queries, of a haystack that are processed concurrently."""
+"""Number of documents, or queries, of a haystack that are processed concurrently."""
 _SAMPLES = 10
-"""Sample numbers reserved for the attempts of one `ask`."""
+"""Number of sample indices that are reserved for the attempts of one `ask`."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class ModelAsker:
-    """`kinds.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked. A
-    request's sample number is `sample * 10 + attempt`; all but the first have it in their input (`attempt`), since a model at
-    temperature 0 repeats its answer to the same prompt."""
+    """A `kinds.Asker` that uses the gateway.
+
+    `asks`, `models` and `sampling` have an entry for each group; a group without a model is never asked. A request's sample
+    number is `sample * 10 + attempt`. All attempts but the first also have the number in their input (`attempt`), since a model
+    at temperature 0 repeats its answer to the same prompt.
+    """
 
     asks: Mapping[Group, Ask]
     domain: Domain
@@ -55,11 +58,11 @@ class ModelAsker:
     sampling: Mapping[Group, Mapping[str, Any]]
 
     def model(self, task: Task) -> str:
-        """The model of the task's group; empty without one."""
+        """Return the model of the task's group, or an empty string if there is none."""
         return self.models.get(GROUP_OF[task], "")
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """The outcome after at most TRIES answers; `attempts` and `usd_micros` are totals over these answers."""
+        """Return the outcome after at most TRIES answers. `attempts` and `usd_micros` are totals over these answers."""
         attempts = usd_micros = 0
         outcome: Outcome[Any] = Malformed("not_asked", "no answer was requested")
         for attempt in range(TRIES):
@@ -92,7 +95,7 @@ class ModelAsker:
 
 @dataclass(frozen=True)
 class TopicRecipe:
-    """The input of one haystack. `metadata` (license, ...) is copied into the file's `topic_metadata.synthesis`."""
+    """The input of one haystack. `metadata`, such as a license, is copied into the file's `topic_metadata.synthesis`."""
 
     cell_id: str
     topic: Topic
@@ -102,16 +105,16 @@ class TopicRecipe:
     seed: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     absent: int = 0
-    """Queries that no document answers."""
+    """Number of queries that no document answers."""
 
     @property
     def participants(self) -> list[str]:
-        """The speakers: the topic's, or else the domain's."""
+        """The speakers: the topic's or, if it has none, the domain's."""
         return list(self.topic.participants or self.domain.participants)
 
     @property
     def input_fields(self) -> dict[str, Any]:
-        """The fields of every input. The seed is one of them, so that a different seed does not reuse stored answers."""
+        """The fields of every input. They include the seed, so that a different seed does not reuse stored answers."""
         return {"topic": self.topic.topic, "domain": self.domain.name, "language": self.domain.language, "seed": self.seed}
 
 
@@ -132,7 +135,7 @@ class Work:
     costs: dict[str, int] = field(default_factory=dict)
     """Key of an answer -> its cost in millionths of a US dollar."""
     slots: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
-    """Limits the documents, or queries, that are processed concurrently."""
+    """Limits how many documents, or queries, are processed concurrently."""
 
     def model(self, task: Task) -> str:
         return self.asker.model(task)
@@ -143,7 +146,7 @@ class Work:
         return outcome
 
     async def need(self, stage: str, task: Task, given: Input, sample: int = 0) -> Any:
-        """The value of the answer. Raises GaveUp without one."""
+        """Return the value of the answer. Raise GaveUp if there is none."""
         outcome = await self.ask(task, {**self.recipe.input_fields, **given}, sample)
         if isinstance(outcome, Answer):
             return outcome.value
@@ -151,7 +154,7 @@ class Work:
 
 
 def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
-    """The GaveUp of a stage without an answer; its `error` is the outcome's."""
+    """Return the GaveUp of a stage without an answer. Its `error` is the outcome's."""
     kind = "refused" if isinstance(outcome, Refusal) else "unreadable" if isinstance(outcome, Malformed) else "no answer"
     mend = (
         f"; use another models.{GROUP_OF[task]}{', or reword the topic' if kind == 'refused' else ''}"
@@ -162,9 +165,10 @@ def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
 
 
 async def all_of(awaitables: list[Awaitable[T]]) -> list[T]:
-    """The results in order, after all have ended. Raises the first error in that order, not in time."""
+    """Return the results in order, after all have ended. If several fail, raise the error of the first in this order, not the
+    earliest one."""
     results = await asyncio.gather(*awaitables, return_exceptions=True)
-    # Bugs come before GaveUp and NotChecked, which may be their consequence.
+    # Bugs come before GaveUp and NotChecked, which they may have caused.
     errors = [result for result in results if isinstance(result, BaseException)]
     for error in sorted(errors, key=lambda error: isinstance(error, GaveUp | NotChecked)):
         raise error

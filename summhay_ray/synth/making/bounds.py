@@ -1,7 +1,7 @@
 """Minimum, expected and maximum calls and tokens of a haystack. Imported from `summhay_ray.synth`.
 
-The bounds on calls follow from the pipeline's own bounds (`outline`, `documents`, `asking.TRIES`); a test compares them with runs
-that have faults. Expected figures rest on the assumptions below. Tokens are cl100k tokens.
+The bounds on calls follow from the limits in the pipeline (`outline`, `documents`, `asking.TRIES`); a test compares them with
+runs that have faults. Expected figures are based on the assumptions below. Tokens are cl100k tokens.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ EDITED = 0.2
 REJECTED = 0.05
 """Expected share of chapters that are written again (A.1.3: five times in less than 1 % of the cases)."""
 UNSURE = {"assign_subtopic": 0.8, "query_leaks": 0.1, "chapter_check": 0.9}
-"""Expected share of insights, queries and chapters that the offline checks leave to a model. On the released haystacks these
-checks are sure about 24 of 137 insights and all 18 queries; they are sure about a chapter only if it has nearly all words of
-its insight."""
+"""Expected share of insights, queries and chapters that the offline checks leave to a model.
+
+On the released haystacks, these checks are sure about 24 of 137 insights and all 18 queries. They are sure about a chapter only
+if it has nearly all words of its insight.
+"""
 
 _ENTRY = 14
 """Tokens of a list entry in addition to its text."""
 _FIELDS = 120
 """Tokens of an input's field names and numbers."""
 _ESCAPED = 2.0
-"""Tokens of a text as JSON, per token of the text: an upper bound except for runs of quotation marks."""
+"""Upper bound on the tokens of a text as JSON, per token of the text. Runs of quotation marks may exceed it."""
 _PER_WORD = 1.4
 """Tokens per English word."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTotals:
-    """A number of calls and their total tokens."""
+    """A number of calls, and their total tokens."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -54,7 +56,7 @@ class CallTotals:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Calls and tokens of a group of tasks. `least` holds for a finished haystack; an unverified one may take fewer."""
+    """Calls and tokens of a group of tasks. `least` is for a finished haystack; an unverified one may take fewer."""
 
     least: CallTotals = CallTotals()
     expected: CallTotals = CallTotals()
@@ -84,17 +86,19 @@ class _Sizes:
     query: float
     document: float
     answer: float
-    """The whole answer to an outline task or a check."""
+    """Tokens of the whole answer to an outline task or a check."""
     load: float
-    """Insights (not tokens) that one round of editing removes or adds."""
+    """Number of insights (not tokens) that one round of editing removes or adds."""
 
 
 def bounds(
     topic: Topic, domain: Domain, shape: Shape, difficulty: Difficulty, checked: bool, longest: int = 2000
 ) -> Mapping[Group, Bounds]:
-    """The bounds by group, for one haystack. `checked`: whether a model decides if the offline checks are unsure. `longest`: the
-    writer's max_tokens. The upper bounds assume answers of that length in every group, and texts that take at most twice their
-    tokens as JSON."""
+    """Return the bounds by group, for one haystack.
+
+    `checked`: whether a model decides if the offline checks are unsure. `longest`: the writer's max_tokens. The upper bounds
+    assume that answers in every group have this length, and that texts as JSON have at most twice their tokens.
+    """
     kept = half(shape.subtopics) + half(difficulty.distractors)
     fewest = kept * min(LEAST_INSIGHTS, shape.insights) + difficulty.conflicts
     requested = planned_insights(shape, difficulty)
@@ -121,7 +125,8 @@ def bounds(
 
 
 def _least(plan: _Plan) -> dict[Task, float]:
-    """The minimum calls by task, over all numbers of subtopics that may be dropped; a dropped one has used up its rounds."""
+    """Return the minimum calls by task, over all numbers of subtopics that may be dropped. A dropped subtopic has used up its
+    rounds."""
     shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     kept = half(shape.subtopics) + half(difficulty.distractors)
     ways = (
@@ -140,7 +145,7 @@ def _least(plan: _Plan) -> dict[Task, float]:
 
 
 def _least_queries(plan: _Plan, subtopics: int) -> int:
-    """The minimum number of subtopics with a query, among `subtopics` in total."""
+    """Return the minimum number of subtopics with a query, among `subtopics` in total."""
     return max(half(plan.recipe.shape.subtopics), subtopics - plan.recipe.difficulty.distractors)
 
 
@@ -211,7 +216,7 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> CallTotals:
 
 
 def _input_tokens(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
-    """Tokens of the parts of a task's input, in addition to the fields of every input."""
+    """Yield the tokens of the parts of a task's input, in addition to the fields of every input."""
     shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     most = sizes.bound == "most"
     subtopic, insight, query, document = (
@@ -219,9 +224,9 @@ def _input_tokens(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
     )
     subtopic, insight = subtopic + _ENTRY, insight + _ENTRY
     again = rounds + 1 if most else 1
-    # Tokens per character: a quarter in English, about two in the scripts with the most tokens.
+    # Tokens per character: a quarter in English, and about two in the scripts with the most tokens.
     a_letter = 2.0 if most else 0.25
-    # On average, half of the subtopics already have their insights, and a document has about half of the subtopics.
+    # On average, half of the subtopics already have their insights, and a document has insights of about half of the subtopics.
     some = 1 if most else 0.5
     total, own = plan.insights[1], shape.insights + difficulty.conflicts
     if task in ("subtopics", "overlapping_subtopics", "assign_subtopic", "chapter_check"):
@@ -245,7 +250,7 @@ def _input_tokens(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
 
 
 def _answer_tokens(plan: _Plan, task: Task, sizes: _Sizes) -> float:
-    """Tokens of an answer to the task."""
+    """Return the tokens of an answer to the task."""
     shape = plan.recipe.shape
     if sizes.bound != "expected":
         return sizes.answer

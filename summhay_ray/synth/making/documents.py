@@ -1,9 +1,9 @@
 """Writes, verifies and edits the documents of a planned haystack.
 
-Source: Laban et al., "Summary of a Haystack", appendix A.1.3: a conversation is written chapter by chapter, and each is checked;
-a news article is written whole; missing or extraneous insights are fixed by editing. If editing fails, the plan is corrected
-instead, provided that the truth stays sound (`plan_flaws`). Documents that are unsound, refused, or copies of others are written
-again. The domain's `tries` per chapter and `rounds` of editing count over all versions of a document.
+Source: Laban et al., "Summary of a Haystack", appendix A.1.3. A conversation is written chapter by chapter, and each chapter is
+checked. A news article is written whole. Missing or extraneous insights are fixed by editing. If editing fails, the plan is
+corrected to match the text, provided that it stays sound (`plan_flaws`). Documents that are unsound, refused, or copies of others
+are written again. The domain's limits, `tries` per chapter and `rounds` of editing, apply to all versions of a document together.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from summhay_ray.synth.making.prompting import numbered
 from summhay_ray.text import plain_words, sentences
 
 REWRITES = 2
-"""Maximum rewrites of a document that is a copy, or whose truth is unsound."""
+"""Maximum number of rewrites of a document that is a copy or has an unsound plan."""
 LEAST_CHAPTER = 30
 """Minimum words requested for a chapter."""
-# Advice about failed documents, at the end of messages.
+# Advice for failed documents, at the end of messages.
 MEND_COPIES = "use another models.write, or give more insights or fewer documents"
 MEND_UNSOUND = "use another models.write, or raise difficulty.documents_per_insight above least"
 EMPTY, BOTH_SIDES = "it has no insight", "it has both sides of a conflict"
@@ -35,18 +35,18 @@ MENDS = {
     BOTH_SIDES: "use another models.write, or a smaller difficulty.conflicts",
 }
 FREE = 60
-"""A document with fewer words than this in its sentences without insights is compared as a whole."""
+"""Minimum number of words in a document's sentences without insights. A document with fewer is compared as a whole."""
 SHOWN = 5
-"""Maximum sentences of evidence for an insight; longer evidence is ignored."""
+"""Maximum number of sentences of evidence for an insight. Longer evidence is ignored."""
 HEADLINE = 200
 """Maximum length of a first sentence that is used as a headline, in characters."""
 BEFORE, EVIDENCE = 600, 400
-"""Maximum characters shown of the previous chapters, and of the evidence for an insight."""
+"""Maximum number of characters shown of the previous chapters, and of the evidence for an insight."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A written document with the words of its text that carry insights. `lost`: why it has no text yet."""
+    """A written document, with the words of its text that state insights. `lost`: the reason why it has no text yet."""
 
     written: Written
     evidence: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Piece:
 async def write_documents(
     work: Work, verifier: Verifier, outline: PlannedHaystack, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
-    """Write the documents, in order; each plan is corrected to the insights found in the text. Raises GaveUp and NotChecked."""
+    """Write the documents, in order. Each plan is corrected to the insights found in the text. Raise GaveUp and NotChecked."""
     writer = _Writer(work, verifier, outline)
     pieces = await writer.write(planned, {}, 0)
     for again in range(1, REWRITES + 2):
@@ -82,7 +82,7 @@ async def _flaws(
     planned: Sequence[PlannedDocument],
     pieces: Mapping[int, Piece],
 ) -> dict[int, GaveUp | NotChecked]:
-    """Number of each document to rewrite -> the error to raise if no version succeeds."""
+    """Return number of each document to rewrite -> the error to raise if no version succeeds."""
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
     texts = await asyncio.to_thread(comparable, [pieces[document.number] for document in planned if document.number not in flaws])
     copies = await verifier.copies(texts)
@@ -105,9 +105,11 @@ async def _flaws(
 def plan_flaws(
     outline: PlannedHaystack, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int
 ) -> dict[int, str]:
-    """Number of a document -> why the insights found in it cannot become its plan, in one line. A plan is sound if every document
-    has an insight, none has both sides of a conflict, and every insight is in at least `least` documents. If an insight is in
-    fewer, the result lists the documents that lost it."""
+    """Return number of a document -> the reason, in one line, why the insights found in it cannot become its plan.
+
+    A plan is sound if every document has an insight, none has both sides of a conflict, and every insight is in at least `least`
+    documents. If an insight is in fewer, the result lists the documents that lost it.
+    """
     flaws: dict[int, str] = {}
     other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
     counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)
@@ -130,7 +132,7 @@ class _Writer:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
-        # Numbers of rewrites and edits, over all versions of a document; keys are (document number, insight id) or document
+        # Numbers of rewrites and edits, over all versions of a document. Keys are (document number, insight id) or document
         # number.
         self._tried: Counter[tuple[int, str]] = Counter()
         self._passed: dict[tuple[int, str], str] = {}
@@ -148,8 +150,8 @@ class _Writer:
         }
 
     async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, Piece], again: int) -> dict[int, Piece]:
-        """The documents by number. A document that refers to others waits for them. `earlier`: documents already written;
-        `again`: the number of this rewrite, 0 for the first version."""
+        """Return the written documents by number. A document that refers to others waits for them. `earlier`: documents already
+        written; `again`: the number of this rewrite, 0 for the first version."""
         tasks: dict[int, asyncio.Task[Piece]] = {}
 
         async def one(document: PlannedDocument) -> Piece:
@@ -158,7 +160,7 @@ class _Writer:
                 try:
                     return await self._piece(document, before, again)
                 except (GaveUp, NotChecked) as error:
-                    # A refusal or an unreadable answer ends this document, but not the other documents.
+                    # A refusal or an unreadable answer ends this document, but not the others.
                     if not isinstance(error.outcome, Refusal | Malformed):
                         raise
                     return Piece(Written(document, ""), lost=error)
@@ -169,9 +171,9 @@ class _Writer:
         return dict(zip(tasks, pieces, strict=True))
 
     async def _piece(self, planned: PlannedDocument, before: Sequence[Piece], again: int) -> Piece:
-        """The document, written, edited and checked. `before`: the documents that it refers to."""
+        """Write, edit and check the document. `before`: the documents to which it refers."""
         if again:
-            # A different order gives a different prompt: some models answer the same prompt with the same text.
+            # A different order gives a different prompt, since some models answer the same prompt with the same text.
             chance = seeded(self._work.recipe.seed, planned.document_id, again)
             mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
             planned = replace(planned, insight_ids=tuple(mixed))
@@ -193,9 +195,9 @@ class _Writer:
         return replace(piece, written=replace(piece.written, planned=replace(piece.written.planned, refers_to=refers)))
 
     async def _write_whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
-        """The text of a document written whole, and 0 corrections."""
+        """Return the text of a document written whole, and 0 corrections."""
         insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
-        # The other insights of these subtopics, including the other sides of conflicts: they slip into a text most easily.
+        # The other insights of these subtopics, including the other sides of conflicts. They slip into a text most easily.
         subtopics = [self._subtopics[subtopic_id] for subtopic_id in dict.fromkeys(one.subtopic_id for one in insights)]
         nearby = [insight for subtopic in subtopics for insight in subtopic.insights if insight not in insights]
         full = {
@@ -208,8 +210,11 @@ class _Writer:
         return await self._work.need("documents", "document", full, again), 0
 
     async def _write_chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
-        """(Text, how many chapters were written again.) A chapter that never passes is left out; if earlier versions have used up
-        its tries, its passed version is used. Raises GaveUp if no chapter passes."""
+        """Return the text, and how many chapters were written again.
+
+        A chapter that never passes is left out. If earlier versions have used up its tries, the version of it that passed is
+        used. Raises GaveUp if no chapter passes.
+        """
         shape, domain = self._work.recipe.shape, self._work.recipe.domain
         words = max(LEAST_CHAPTER, round(shape.words / len(planned.insight_ids)))
         chapters: list[str] = []
@@ -240,8 +245,8 @@ class _Writer:
         return "\n\n".join(chapters), rejected
 
     async def _mend(self, planned: PlannedDocument, text: str) -> tuple[str, Compared, int]:
-        """Edit the text until its insights are the planned ones or the rounds are used up. Returns the best version, and the
-        number of edits."""
+        """Edit the text until it has the planned insights or the rounds are used up. Return the best version, and the number of
+        edits."""
         insights, number, edits = self._outline.insights, planned.number, 0
         rounds = self._rounds[number]
         checked = await self._verifier.document(planned, text, insights, round := next(rounds))
@@ -252,7 +257,7 @@ class _Writer:
                 text = await self._edit(planned, text, checked, self._edits[number])
                 checked = await self._verifier.document(planned, text, insights, round := next(rounds))
             except (GaveUp, NotChecked) as error:
-                # Without this edit, the text may still be usable with a corrected plan.
+                # Even without this edit, the text may be usable with a corrected plan.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break
@@ -286,8 +291,11 @@ class _Writer:
 
 
 def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
-    """Document id -> the part of its text that is compared with others to find copies: the sentences without insights, since
-    documents share insights by plan. A document with few of these is compared as a whole, and only with an identical text."""
+    """Return document id -> the part of its text that is compared with others to find copies.
+
+    This part is the sentences without insights, since documents share insights by plan. A document with few such sentences is
+    compared as a whole, and only with an identical text.
+    """
     whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
     texts = {}
     for piece in pieces:
@@ -300,7 +308,7 @@ def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
 
 
 def free(piece: Piece) -> list[str]:
-    # A quotation of half the document identifies no sentence.
+    # A quotation of half the document does not identify a sentence.
     shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
     listed = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]
     plain = [f" {' '.join(plain_words(sentence))} " for sentence in listed]
@@ -312,7 +320,8 @@ def free(piece: Piece) -> list[str]:
 
 
 def reference_of(piece: Piece, participants: Sequence[str]) -> dict[str, str]:
-    """The ways a later document may name this one: its date, and as `headline` its first sentence without insights."""
+    """Return the ways in which a later document may name this one: its date, and as `headline` its first sentence without
+    insights."""
     first = next(iter(free(piece)), "")
     headline = next((first.removeprefix(f"{name}:").strip() for name in participants if first.startswith(f"{name}:")), first)
     return {"date": piece.written.planned.date, "headline": headline if len(headline) <= HEADLINE else ""}

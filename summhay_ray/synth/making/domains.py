@@ -1,4 +1,4 @@
-"""A domain of documents, read from one YAML file. Imported from `summhay_ray.synth`.
+"""Reads a domain of documents from one YAML file. Imported from `summhay_ray.synth`.
 
 To add a domain: write a YAML file with the fields of `Domain` (those with a default may be left out) and name its path in the
 spec. `prompts` replaces the prompt of any task; each text ends with the lines `Input:` and `[[INPUT]]`.
@@ -31,23 +31,23 @@ class Domain:
 
     name: str
     genre: str
-    """The kind of document, in words for a writer: a news article, ..."""
+    """The kind of document, in words for a writer, such as "a news article"."""
     tone: str = "plain"
     language: str = "English"
     words: int = 750
-    """Words of a document, unless the spec sets a length."""
+    """Number of words of a document, unless the spec sets a length."""
     method: str = "whole"
-    """chapters: one insight after the other, each checked; whole: at once, then fixed by editing."""
+    """chapters: one insight after the other, each checked; whole: all at once, then fixed by editing."""
     participants: tuple[str, ...] = ()
     """The speakers, if the topic names none."""
     insights_per_document: int = 6
-    """Insights in a document of `words` words, unless the spec's difficulty decides."""
+    """Number of insights in a document of `words` words, unless the spec's difficulty sets it."""
     tries: int = 10
     """Maximum rewrites of a chapter (A.1.3)."""
     rounds: int = 5
     """Maximum rounds of editing a document (A.1.3)."""
     outline_rounds: int = 3
-    """Maximum repeated requests for subtopics, insights and queries that fail a check."""
+    """Maximum number of repeated requests for subtopics, insights and queries that fail a check."""
     prompts: Mapping[Task, str] = field(default_factory=dict, repr=False)
     """The template of every task."""
 
@@ -62,15 +62,15 @@ _MOST = 100_000
 
 
 def domain_names() -> tuple[str, ...]:
-    """The shipped domains, sorted."""
+    """Return the names of the shipped domains, sorted."""
     names = (entry.name for entry in resources.files("summhay_ray.synth").joinpath("domains").iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 def load_domain(name_or_path: str) -> Domain:
-    """A shipped domain by its name, or the domain in a user's YAML file (a path ending in .yaml or .yml).
+    """Return a shipped domain by its name, or the domain in a user's YAML file (a path ending in .yaml or .yml).
 
-    Raises UnknownName or UserError, in one line.
+    Raises UnknownName or UserError.
     """
     if name_or_path.endswith(_ENDINGS):
         try:
@@ -87,7 +87,7 @@ def load_domain(name_or_path: str) -> Domain:
 
 
 def parse_domain(text: str, file: str) -> Domain:
-    """The domain in the text of `file`. Raises UserError."""
+    """Parse the domain in the text of `file`. Raise UserError."""
     try:
         return domain_from(load(text), file)
     except YamlError as error:
@@ -95,7 +95,7 @@ def parse_domain(text: str, file: str) -> Domain:
 
 
 def domain_from(raw: Any, file: str) -> Domain:
-    """The domain in the parsed YAML of `file`. Raises UserError."""
+    """Return the domain in the parsed YAML of `file`. Raise UserError."""
     if not isinstance(raw, dict):
         raise UserError(f"{file}: expected lines such as 'genre: a news article' (field: value), found {_kind(raw)}")
     known = {each.name: each for each in fields(Domain)}
@@ -111,7 +111,7 @@ def domain_from(raw: Any, file: str) -> Domain:
 
 
 def _value(name: str, value: Any, file: str) -> Any:
-    """The value of a field of `Domain`. Raises UserError for a wrong one."""
+    """Return the value of a field of `Domain`. Raise UserError for an invalid one."""
     if name in LEAST:
         if not isinstance(value, int) or isinstance(value, bool) or not LEAST[name] <= value <= _MOST:
             raise UserError(f"{file}: {name}: expected a whole number from {LEAST[name]} to {_MOST}, found {value!r}")
@@ -159,7 +159,7 @@ def _nearest(name: str, known: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    """The value's kind, in words for people."""
+    """Describe the value's kind, in words for people."""
     return {dict: "entries", list: "a list", str: "text" if value else "empty text", type(None): "nothing"}.get(
         type(value), repr(value)
     )

@@ -1,6 +1,6 @@
 """The data classes of a haystack in the making, and the contract for asking models.
 
-To add a task for models: name it in `Task`, give it a prompt in `prompts/`, and read its answer in `prompting.py`.
+To add a task for models, name it in `Task`, write its prompt in `prompts/`, and parse its answer in `prompting.py`.
 
 Terms and figures follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1.
 """
@@ -35,12 +35,12 @@ class Topic:
     """The subject of a haystack."""
 
     name: str
-    """Name of the haystack: letters, digits, -, _."""
+    """Name of the haystack, made of letters, digits, `-` and `_`."""
     topic: str
     participants: tuple[str, ...] = ()
-    """The speakers of a conversation; the domain's if empty."""
+    """The speakers of a conversation; if empty, the domain's."""
     context: tuple[str, ...] = ()
-    """Texts that give the models ideas (seed articles in the news domain). Their facts are not part of the truth."""
+    """Texts that give the models ideas, such as seed articles in the news domain. Their facts are not part of the truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +52,27 @@ class Shape:
     """Insights per subtopic."""
     documents: int = 100
     words: int = 750
-    """Approximate words per document."""
+    """Approximate number of words per document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """The difficulty of a haystack, apart from its size (the paper's section 7 asks for such controls)."""
+    """The difficulty of a haystack of a given size. The paper's section 7 asks for such controls."""
 
     documents_per_insight: int | None = None
     """Average number of documents per insight; None: derived from the domain's `insights_per_document`."""
     least: int = 5
     """Minimum number of documents per insight."""
     spread: float = 0.0
-    """The unevenness of the distribution of documents over insights, from 0 (even) to 1."""
+    """How unevenly documents are distributed over insights, from 0 (evenly) to 1."""
     paraphrase: int = 1
     """0: an insight's own words; 1: its facts in another sentence; 2: other words; 3: its facts spread over several sentences."""
     distractors: int = 0
-    """Subtopics without a query; the documents contain their insights, too."""
+    """Number of subtopics without a query. The documents contain their insights, too."""
     conflicts: int = 0
-    """Pairs of insights that disagree. Both are part of the truth, but no document has both."""
+    """Number of pairs of insights that contradict each other. Both are part of the truth, but no document has both."""
     cross_references: float = 0.0
-    """Share of the documents that refer to an earlier document; above 0 all documents are dated."""
+    """Share of the documents that refer to an earlier document. Above 0, all documents are dated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class PlannedInsight:
     name: str
     text: str
     conflicts_with: str = ""
-    """The insight_id of the other side of a conflict; empty without one."""
+    """The insight_id of the other side of a conflict; empty if there is no conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class PlannedSubtopic:
 
 @dataclass(frozen=True, slots=True)
 class PlannedHaystack:
-    """The planned content of a haystack: its subtopics, the distracting ones last."""
+    """The planned content of a haystack: its subtopics, with the distracting ones last."""
 
     topic: Topic
     subtopics: tuple[PlannedSubtopic, ...]
@@ -125,7 +125,7 @@ class PlannedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A document, written and verified. `corrections`: chapters written again plus rounds of editing."""
+    """A document, written and verified. `corrections`: number of chapters written again plus rounds of editing."""
 
     planned: PlannedDocument
     text: str
@@ -134,7 +134,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of an offline check. `sure`: no model is needed; `score`: 0 (surely not) to 1; `evidence`: a quotation."""
+    """The result of an offline check. `sure`: whether no model is needed; `score`: 0 (surely not) to 1; `evidence`: a
+    quotation."""
 
     found: bool
     sure: bool
@@ -152,7 +153,7 @@ class Synthesized:
 
 @dataclass(frozen=True)
 class Unverified:
-    """A failed haystack: the stage that gave up, the reason, and the checks made until then."""
+    """A failed haystack: the stage that gave up, the reason, and the checks made so far."""
 
     stage: str
     """subtopics, insights, queries, documents or verification; synthesis for an error of the program itself."""
@@ -164,7 +165,7 @@ class Unverified:
     key: str = ""
     attempts: int = 0
     kind: Literal["failed", "malformed", "refusal"] = "failed"
-    """The class of the decisive answer; failed if there is no such answer."""
+    """The class of the answer that caused the failure; failed if there is no such answer."""
 
 
 Input = Mapping[str, Any]
@@ -174,17 +175,17 @@ Input = Mapping[str, Any]
 class Asker(Protocol):
     """Asks a model to do a task and parses its answer.
 
-    `Answer.value` by task, where an index counts from 0 in the input's list (the ids in prompts and answers count from 1):
+    `Answer.value` depends on the task. An index counts from 0 in the input's list, while ids in prompts and answers count from 1.
     subtopics, insights: tuple of (name, text) · conflicting_insight: (name, text) · overlapping_subtopics, duplicate_insights:
     tuple of pairs of indices · assign_subtopic, chapter_check: index, or None · query, document, chapter, edit_document: text ·
     query_leaks: tuple of indices · insights_present: dict of index -> the document's words that show the insight.
     """
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """The outcome; an answer that cannot be parsed is Malformed. Another `sample` requests another answer. Raises only what
-        cannot be recorded: a full disk, a bug."""
+        """Return the outcome; an answer that cannot be parsed is Malformed. Another `sample` requests another answer. Raise only
+        what cannot be recorded: a full disk, a bug."""
         ...
 
     def model(self, task: Task) -> str:
-        """The model for the task. Empty without one; `ask` must then not be called for this task."""
+        """Return the model for the task, or an empty string if there is none. Then `ask` must not be called for this task."""
         ...

@@ -1,8 +1,8 @@
 """Makes the outline of a topic: subtopics, insights and queries, each checked.
 
 Source: Laban et al., "Summary of a Haystack", section 3.2 and appendices A.1.1 and A.1.2. Items that fail a check are requested
-again at most `Domain.outline_rounds` times; the prompt lists existing and failed ones, to be avoided. Ids count proposals: `s3`
-is the third subtopic proposed, `s3-i2` the second insight proposed for it.
+again at most `Domain.outline_rounds` times; the prompt lists existing and failed ones, which the model must avoid. Ids count
+proposals: `s3` is the third subtopic proposed, `s3-i2` the second insight proposed for it.
 """
 
 import hashlib
@@ -16,12 +16,14 @@ from summhay_ray.synth.making.kinds import PlannedHaystack, PlannedInsight, Plan
 from summhay_ray.synth.making.prompting import numbered
 
 LEAST_INSIGHTS = 3
-"""A subtopic that ends with fewer insights is dropped (3.2: expandable into at least three insights)."""
+"""Minimum number of insights of a subtopic. One that ends with fewer is dropped (3.2: expandable into at least three
+insights)."""
 
 
 @dataclass
 class _Draft:
-    """A subtopic while its insights are being made. `made` counts its proposals; `refused` lists the texts that failed."""
+    """A subtopic while its insights are being made. `made` counts its proposed insights; `refused` lists the texts that
+    failed."""
 
     subtopic_id: str
     name: str
@@ -46,20 +48,21 @@ class _Draft:
 
 
 def half(wanted: int) -> int:
-    """The number of requested subtopics that must remain at the end."""
+    """Return how many of the requested subtopics must remain at the end."""
     return (wanted + 1) // 2
 
 
 def seeded(*parts: object) -> random.Random:
-    """A random generator seeded by the parts, the same on every machine."""
+    """Return a random generator seeded by the parts. It is the same on every machine."""
     text = "\0".join(map(str, parts))
     return random.Random(int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16], "big"))
 
 
 async def make_outline(work: Work, verifier: Verifier) -> PlannedHaystack:
-    """The outline of the recipe's topic. Raises GaveUp (stages subtopics, insights and queries) and what the verifier raises."""
+    """Make the outline of the recipe's topic. Raise GaveUp (stages subtopics, insights and queries), and what the verifier
+    raises."""
     shape, difficulty = work.recipe.shape, work.recipe.difficulty
-    # Subtopics with queries come first: the number of distracting ones does not change them.
+    # Subtopics with queries come first, so the number of distracting ones does not change them.
     drafts = await _propose(work, verifier, [], shape.subtopics)
     if difficulty.distractors:
         drafts = await _propose(work, verifier, drafts, difficulty.distractors)
@@ -77,7 +80,7 @@ async def make_outline(work: Work, verifier: Verifier) -> PlannedHaystack:
 
 
 async def _propose(work: Work, verifier: Verifier, before: list[_Draft], wanted: int) -> list[_Draft]:
-    """The subtopics in `before` and up to `wanted` more that pass their checks."""
+    """Return the subtopics in `before`, and up to `wanted` more that pass their checks."""
     recipe, kept = work.recipe, list(before)
     refused: list[str] = []
     made = max((int(draft.subtopic_id[1:]) for draft in before), default=0)
@@ -102,7 +105,7 @@ async def _propose(work: Work, verifier: Verifier, before: list[_Draft], wanted:
 
 
 def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
-    """The drafts. Raises GaveUp if fewer than half of the subtopics, or of the distracting ones, remain."""
+    """Return the drafts. Raise GaveUp if fewer than half of the subtopics, or of the distracting ones, remain."""
     shape, difficulty = work.recipe.shape, work.recipe.difficulty
     for asked, wanted, what in ((True, shape.subtopics, "subtopics"), (False, difficulty.distractors, "distracting subtopics")):
         left = sum(draft.asked == asked for draft in drafts)
@@ -113,10 +116,10 @@ def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
 
 
 async def _insights(work: Work, verifier: Verifier, drafts: list[_Draft]) -> int:
-    """Fill the drafts with insights. Returns the number of rounds."""
+    """Fill the drafts with insights. Return the number of rounds."""
     recipe = work.recipe
     for round in range(recipe.domain.outline_rounds + 1):
-        # One subtopic after the other, since each prompt shows the insights of the others (A.1.2).
+        # Subtopics are processed one after the other, since each prompt shows the insights of the others (A.1.2).
         for draft in drafts:
             missing = recipe.shape.insights - len(draft.insights)
             if not missing:
@@ -163,7 +166,7 @@ async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], round
             added.add(other.insight_id)
         if added:
             dropped = await verifier.insights([draft.planned() for draft in drafts], rounds + round)
-            # If an accepted insight now fails, a new one is the cause: all new ones are dropped.
+            # If an accepted insight now fails, a new one is the cause, so all new ones are dropped.
             undone = added if dropped - added else dropped & added
             for draft in drafts:
                 draft.drop(undone)
@@ -180,7 +183,8 @@ async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], round
 
 
 def _candidates(work: Work, drafts: list[_Draft]) -> list[tuple[_Draft, PlannedInsight]]:
-    """The insights of all subtopics with queries, in seeded order: one of each subtopic, then a second of each, and so on."""
+    """Return the insights of all subtopics with queries in seeded order: one of each subtopic, then a second of each, and so
+    on."""
     chance = seeded(work.recipe.seed, work.recipe.topic.name, "conflicts")
     asked = [draft for draft in drafts if draft.asked]
     chance.shuffle(asked)
@@ -195,7 +199,7 @@ def _candidates(work: Work, drafts: list[_Draft]) -> list[tuple[_Draft, PlannedI
 
 
 async def _query(work: Work, verifier: Verifier, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight]) -> PlannedSubtopic:
-    """The subtopic with a query that reveals no insight. A distracting subtopic gets none."""
+    """Return the subtopic with a query that reveals no insight. A distracting subtopic gets none."""
     if not subtopic.asked:
         return subtopic
     given = {

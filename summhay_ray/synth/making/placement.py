@@ -1,9 +1,8 @@
-"""Chooses the insights of each document, and its references to others. Pure and seeded.
+"""Chooses the insights of each document, and its references to other documents. The functions are pure and seeded.
 
 Source: Laban et al., "Summary of a Haystack", section 3.2: each document gets a random set of insights across subtopics. Here,
 the numbers of documents per insight and of insights per document are fixed first. Then a random arrangement with exactly these
-numbers is drawn: by a greedy filling, which succeeds whenever an arrangement exists, and random exchanges that preserve the
-numbers.
+numbers is drawn. A greedy filling succeeds whenever an arrangement exists; random exchanges then preserve the numbers.
 """
 
 import random
@@ -17,22 +16,22 @@ from summhay_ray.synth.making.kinds import Difficulty, PlannedDocument, PlannedH
 from summhay_ray.synth.making.outline import seeded
 
 WORDS_PER_INSIGHT = 18
-"""Minimum words of a document per insight (an insight as stated has about 25 words)."""
+"""Minimum number of a document's words per insight. The text of an insight has about 25 words."""
 _EXCHANGES = 6
-"""Exchanges tried per placed insight, enough to remove all traces of the filling's order."""
+"""Number of exchanges that are tried per placed insight: enough to remove all traces of the filling's order."""
 _YEARS = 2
 """Range of years for the documents' dates."""
 _FIRST_DAY = date(2024, 1, 8)
-"""Later than all dates that the offline writer invents."""
+"""First date of documents. It is later than all dates that the offline writer invents."""
 
 
 def planned_insights(shape: Shape, difficulty: Difficulty) -> int:
-    """The number of insights of a haystack if every subtopic gets all requested ones."""
+    """Return the number of insights of a haystack in which every subtopic gets all requested ones."""
     return (shape.subtopics + difficulty.distractors) * shape.insights + difficulty.conflicts
 
 
 def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int) -> int:
-    """The sum over all documents of their insights, for a haystack of `insights` insights."""
+    """Return the total number of insights of all documents, for a haystack of `insights` insights."""
     if difficulty.documents_per_insight is not None:
         return difficulty.documents_per_insight * insights
     usual = max(1, round(domain.insights_per_document * shape.words / domain.words))
@@ -40,8 +39,8 @@ def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: i
 
 
 def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int | None = None) -> None:
-    """Raise UserError, in one line with the field to change, if shape and difficulty contradict each other. `insights`: their
-    number in the haystack, by default all that are requested."""
+    """Raise UserError, with the field to change, if shape and difficulty contradict each other. `insights`: their number in the
+    haystack, by default all that are requested."""
     n = planned_insights(shape, difficulty) if insights is None else insights
     average, least, documents = difficulty.documents_per_insight, difficulty.least, shape.documents
     field = "difficulty.least" if average is None else "difficulty.documents_per_insight"
@@ -69,9 +68,11 @@ def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insigh
 def place(
     outline: PlannedHaystack, shape: Shape, difficulty: Difficulty, domain: Domain, seed: int
 ) -> tuple[PlannedDocument, ...]:
-    """The documents of a haystack, numbered from 1. Every insight is in at least `least` documents, and in the planned number on
-    average. Documents have equally many insights, give or take one, and never both sides of a conflict. Raises UserError as
-    `check_placement` does."""
+    """Return the documents of a haystack, numbered from 1.
+
+    Every insight is in at least `least` documents, and in the planned number on average. The numbers of insights of two documents
+    differ by at most one, and no document has both sides of a conflict. Raises UserError like `check_placement`.
+    """
     insights = outline.insights
     check_placement(shape, difficulty, domain, len(insights))
     chance = seeded(seed, outline.topic.name, "placement")
@@ -101,7 +102,7 @@ def _partners(insights: Sequence[PlannedInsight]) -> dict[int, int]:
 def _counts(
     insights: Sequence[PlannedInsight], total: int, documents: int, difficulty: Difficulty, chance: random.Random
 ) -> list[int]:
-    """The number of documents of each insight: `least`, plus a share of the rest; `spread` makes the shares uneven."""
+    """Return the number of documents of each insight: `least`, plus a share of the rest. `spread` makes the shares uneven."""
     partners = _partners(insights)
     caps = [documents // 2 if place in partners else documents for place in range(len(insights))]
     counts = [difficulty.least] * len(insights)
@@ -125,8 +126,11 @@ def _counts(
 
 
 def _fill(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: int, chance: random.Random) -> list[list[int]]:
-    """Indices of insights, by document. The most frequent come first, into the documents with the most free places. The sides of
-    a conflict are placed together, as one insight with the sum of their frequencies, so that no document gets both."""
+    """Return indices of insights, by document.
+
+    The most frequent insights come first, into the documents with the most free places. The sides of a conflict are placed
+    together, as one insight with the sum of their frequencies, so that no document gets both.
+    """
     base, more = divmod(sum(counts), documents)
     room = [base + (place < more) for place in range(documents)]
     chance.shuffle(room)
@@ -139,7 +143,7 @@ def _fill(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: 
     chance.shuffle(units)
     units.sort(key=lambda unit: -sum(counts[place] for place in unit))
     held: list[list[int]] = [[] for _ in range(documents)]
-    # Free places -> the documents with that many.
+    # Number of free places -> the documents with that many.
     by_room: list[list[int]] = [[] for _ in range(base + 2)]
     for document, left in enumerate(room):
         by_room[left].append(document)
@@ -154,7 +158,7 @@ def _fill(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: 
 
 
 def _roomiest(by_room: list[list[int]], wanted: int, chance: random.Random) -> list[tuple[int, int]]:
-    """Remove `wanted` documents with the most free places, at random among equals. Returns (free places, document) of each."""
+    """Remove `wanted` documents with the most free places, at random among equals. Return (free places, document) of each."""
     chosen: list[tuple[int, int]] = []
     for left in range(len(by_room) - 1, 0, -1):
         bucket = by_room[left]
@@ -188,7 +192,8 @@ def _fits(new: int, old: int, present: set[int], partners: dict[int, int]) -> bo
 
 
 def _references(documents: int, share: float, chance: random.Random) -> tuple[list[str], list[tuple[int, ...]]]:
-    """The ISO date of each document, ascending, and the numbers it refers to; both empty if `share` is 0."""
+    """Return the ISO date of each document, ascending, and the numbers of the documents to which it refers; both empty if `share`
+    is 0."""
     refers: list[tuple[int, ...]] = [()] * documents
     if share <= 0:
         return [""] * documents, refers

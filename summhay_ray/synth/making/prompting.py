@@ -1,7 +1,8 @@
-"""Renders prompts, reads the input of a rendered one, and reads answers.
+"""Renders prompts, parses the input of a rendered prompt, and parses answers.
 
-A prompt is a template in our own words (content after the paper, section 3.2 and appendix A.1) that ends with `Input:` and one
-line of JSON. Models and the offline writer find all data in that line, and no text in it can pass for a line of the prompt.
+A prompt is a template that ends with `Input:` and one line of JSON. Its content follows the paper, section 3.2 and appendix A.1;
+its wording is our own. Models and the offline writer find all data in the last line, and no text in it can imitate a line of the
+prompt.
 
 `text.answers` reads the JSON of answers; ids may be strings. Malformed answers have an `error` of `text.answers`, or wrong_type,
 wrong_number, empty_text, too_long, too_short, unknown_id, not_text, invented_evidence.
@@ -20,9 +21,9 @@ from summhay_ray.text import UnusableAnswer, count_tokens, fill, final_text, jso
 
 _MARK = "\nInput:\n"
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
-"""Maximum length of each field: planned costs rest on these limits (the paper's insights have about 35 tokens)."""
+"""Maximum tokens of each field, on which the planned costs depend (the paper's insights have about 35 tokens)."""
 _MAX_EVIDENCE = 2000
-"""Maximum characters of evidence for one insight."""
+"""Maximum number of characters of evidence for one insight."""
 _LEAST_SHARE = 0.4
 """Minimum share of the requested words that a text must have."""
 
@@ -38,7 +39,7 @@ _FIELD: Mapping[Task, str] = {
     "chapter_check": "insight",
     "insights_present": "present",
 }
-"""Task -> the field of the answer's JSON object that holds the answer. The answers of other tasks are plain text."""
+"""Task -> the field of the answer's JSON object with the answer. The answers of other tasks are plain text."""
 _FENCED = re.compile(r"\A\s*(?P<fence>```|~~~)[^\n]*\n(?P<text>(?:(?!(?P=fence)).)*)(?P=fence)\s*\Z", re.DOTALL)
 _ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
 _ANNOUNCED = re.compile(rf"\A[*# ]*(?:{_ANNOUNCES})\b[^\n]{{0,160}}:[*# \t]*\n(?P<text>\s*\S.*)\Z", re.DOTALL | re.IGNORECASE)
@@ -48,7 +49,7 @@ _NO = re.compile(
 _SHOWS = ("evidence", "quote", "quotes")
 _WHETHER = frozenset(("present", "is_present", "found", "contained", "contains", "included", "stated"))
 _WHETHER |= {"status", "verdict", "answer", "label"}
-"""Fields in which a model that lists all insights states whether each is present."""
+"""Fields of an entry that state whether the insight is present. Models that list all insights use such fields."""
 _JSON_TEXT = re.compile(r'[\[{]\s*(?:\{\s*)?"[^"\n]*"\s*:')
 _EMPTY_LINES = re.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+")
 _TABS = re.compile(r"\t{2,}")
@@ -59,17 +60,17 @@ T = TypeVar("T")
 
 
 def render(template: str, given: Input) -> str:
-    """The template with the input in place of its marker, as one line of JSON; a marker within the input is kept."""
+    """Replace the template's marker by the input, as one line of JSON. A marker within the input stays."""
     return fill(template.rstrip("\n"), {INPUT: json_line(given)})
 
 
 def numbered(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """`[{"id": 1, "text": ...}]`: the form of lists in inputs, whose ids answers refer to."""
+    """Return `[{"id": 1, "text": ...}]`, the form of lists in inputs. Answers refer to the ids."""
     return [{"id": number, "text": text} for number, text in enumerate(texts, 1)]
 
 
 def read_input(prompt: str) -> dict[str, Any]:
-    """The input of a rendered prompt. Raises LookupError, which names what is missing, for any other prompt."""
+    """Parse the input of a rendered prompt. Raise LookupError, which names what is missing, for any other prompt."""
     _, mark, text = f"\n{prompt}".rpartition(_MARK)
     if not mark:
         raise LookupError("the prompt has no line 'Input:'; expected one near its end, followed by one JSON object")
@@ -83,14 +84,14 @@ def read_input(prompt: str) -> dict[str, Any]:
 
 
 def with_input(prompt: str, given: Input) -> str:
-    """A rendered prompt with another input. Raises LookupError, as `read_input` does."""
+    """Return a rendered prompt with another input. Raise LookupError like `read_input`."""
     read_input(prompt)
     before, mark, _ = f"\n{prompt}".rpartition(_MARK)
     return f"{before}{mark}{json_line(given)}".removeprefix("\n")
 
 
 def task_of(prompt: str) -> str | None:
-    """The task of a prompt of the synthesis; None for any other prompt."""
+    """Return the task of a prompt of the synthesis, or None for any other prompt."""
     try:
         return str(read_input(prompt)["task"])
     except LookupError:
@@ -98,8 +99,8 @@ def task_of(prompt: str) -> str | None:
 
 
 def read_answer(task: Task, given: Input, text: str, finish_reason: str = "stop") -> Any:
-    """The value that `kinds.Asker` names for the task, or Malformed; an answer cut at the token limit (`finish_reason` "length")
-    is always Malformed. `given`: the input of the request."""
+    """Parse an answer into the value that `kinds.Asker` describes for the task, or Malformed. An answer cut at the token limit
+    (`finish_reason` "length") is always Malformed. `given`: the input of the request."""
     try:
         answer = final_text(text, finish_reason)
         return _value(task, json_value(answer, _FIELD[task]), given) if task in _FIELD else _document(task, answer, given)
@@ -132,9 +133,11 @@ def _value(task: Task, value: Mapping[str, Any], given: Input) -> Any:
 
 
 def _document(task: Task, answer: str, given: Input) -> str:
-    """The text without code fence and announcing line. Runs of empty lines and of tabs are collapsed: a derailed model may write
-    thousands, and each costs a token in later prompts. Raises UnusableAnswer for far fewer words than requested, most likely a
-    refusal."""
+    """Return the text without a code fence and an introductory line. Raise UnusableAnswer if it has far fewer words than
+    requested, since it is then most likely a refusal.
+
+    Runs of empty lines and of tabs are collapsed: a failing model may write thousands, and each costs a token in later prompts.
+    """
     text = answer
     for wrapping in (_FENCED, _ANNOUNCED, _FENCED):
         text = wrapping.sub(r"\g<text>", text).strip()
@@ -151,7 +154,7 @@ def _document(task: Task, answer: str, given: Input) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is JSON, or contains more JSON than other text: a report may begin with a log line, for example."""
+    """Whether a text is JSON, or contains more JSON than other text. A report, for example, may begin with a log line."""
     named = _JSON_TEXT.match(text) is not None
     try:
         end = json.JSONDecoder(strict=False).raw_decode(text)[1]
@@ -184,7 +187,7 @@ def _line(value: Mapping[str, Any], name: str) -> str:
 
 
 def _index(value: Any, n: int) -> int:
-    """The index (from 0) of an id (from 1) of one of `n` entries."""
+    """Return the index (from 0) of an id (from 1) of one of `n` entries."""
     number = whole_number(value)
     if number is None or not 1 <= number <= n:
         raise UnusableAnswer("unknown_id", f"id {_quote(value)} is not in the input; expected 1 to {n}")
@@ -201,12 +204,12 @@ def _pair(entry: Any, n: int) -> tuple[int, int]:
 
 
 def _present(entries: list[dict[str, Any]], n: int, document: str) -> dict[int, str]:
-    """Index of an insight -> the evidence that the document contains it."""
+    """Return index of an insight -> the evidence that the document contains it."""
     evidence: dict[int, str] = {}
     without_evidence = 0
     for entry in entries:
         index = _index(entry.get("id"), n)
-        # Some models list all insights and state for each whether it is present.
+        # Some models list all insights, and state for each whether it is present.
         whether = [entry[name] for name in _WHETHER if name in entry]
         if any(said in (False, 0) or (isinstance(said, str) and _NO.fullmatch(said.strip())) for said in whether):
             continue

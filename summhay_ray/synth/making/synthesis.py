@@ -1,8 +1,8 @@
-"""Makes a verified haystack, as released JSON with the settings that made it, or reports the reason for its failure.
+"""Makes a verified haystack, as released JSON with its settings, or reports the reason for the failure.
 
 The stages follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1: outline, placement, documents, each with
-its verification. The format is that of the paper's published data, which `summhay_ray.haystack` reads;
-`topic_metadata.synthesis` is our addition, and so are queries about subjects that no document mentions.
+its verification. The format is that of the paper's published data, which `summhay_ray.haystack` reads. We have added
+`topic_metadata.synthesis`, and queries about subjects that no document mentions.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from summhay_ray.text import FUNCTION_WORDS, root, text_hash
 
 OFFLINE = "offline/"
 _MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_rounds")
-"""Fields of the domain, besides its prompts, that determine texts."""
+"""Fields of the domain that determine texts, in addition to its prompts."""
 SUBJECTS = "absent_subjects.txt"
 _GAP, _FORM = "\0", "What do the documents report about \0?"
 _WORD = re.compile(r"[^\W\d_]+")
@@ -37,8 +37,10 @@ _WORD = re.compile(r"[^\W\d_]+")
 async def synthesize(
     recipe: TopicRecipe, asker: kinds.Asker, make_verifier: Callable[[str, kinds.Asker, kinds.Input], Verifier] = Verifier
 ) -> kinds.Synthesized | kinds.Unverified:
-    """The haystack of the recipe with all checks, or the stage that gave up and the reason. The same answers give the same
-    result. Raises only what cannot be recorded: a full disk, a store that does not answer, a bug."""
+    """Return the haystack of the recipe with all checks, or the stage that gave up and the reason.
+
+    The same answers give the same result. Raises only what cannot be recorded: a full disk, a store that does not answer, a bug.
+    """
     work = Work(recipe, asker)
     verifier = make_verifier(recipe.cell_id, work, recipe.input_fields)
     try:
@@ -63,7 +65,7 @@ async def synthesize(
 
 @contextmanager
 def _shaping(stage: str) -> Iterator[None]:
-    """Turn a UserError about the haystack's shape into GaveUp; one raised while asking a model propagates."""
+    """Turn a UserError about the haystack's shape into GaveUp. A UserError from asking a model propagates."""
     try:
         yield
     except UserError as problem:
@@ -93,11 +95,11 @@ def released_json(
     usd_micros: int,
     absent: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers; `absent`:
-    subjects that no document mentions.
+    """Return the haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers;
+    `absent`: subjects that no document mentions.
 
-    Distracting subtopics are in `topic_metadata.synthesis.distractors` only: no query asks for them, so they make no document
-    relevant.
+    Distracting subtopics are only in `topic_metadata.synthesis.distractors`. No query asks for them, so they do not make a
+    document relevant.
     """
     asked = [subtopic for subtopic in outline.subtopics if subtopic.asked]
     asked_ids = {insight.insight_id for subtopic in asked for insight in subtopic.insights}
@@ -181,7 +183,7 @@ def _synthesis(
             for subtopic in outline.subtopics
             if not subtopic.asked
         ],
-        # Comes last, because it may replace model names by fuller descriptions.
+        # This comes last, because it may replace model names by longer descriptions.
         **recipe.metadata,
     }
 
@@ -196,7 +198,7 @@ def _insight(insight: kinds.PlannedInsight) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A subject, and the roots of the words with which documents would mention it, its own included."""
+    """A subject, and the roots of the words by which documents would mention it, including its own."""
 
     text: str
     roots: frozenset[str]
@@ -223,8 +225,11 @@ def fields() -> tuple[Field, ...]:
 
 
 def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[str]:
-    """Up to `wanted` English subjects whose words occur in no text, those of the field whose usual words the texts contain most
-    first: the texts could plausibly mention them. The same texts and topic give the same subjects."""
+    """Return up to `wanted` English subjects whose words occur in no text.
+
+    Subjects of the field whose usual words are most frequent in the texts come first, since the texts could plausibly mention
+    them. The same texts and topic give the same subjects.
+    """
     words = set[str]()
     for text in texts:
         words.update(_WORD.findall(text.lower()))
@@ -239,9 +244,11 @@ def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[
 
 
 def absent_subtopics(subjects: Iterable[str], asked: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The subjects as subtopics of a haystack's released JSON, each with a query and without insights. Each query has the form of
-    one of those in `asked` (the haystack's subtopics and queries), the usual forms first, so that no form reveals which queries
-    have no answer."""
+    """Return the subjects as subtopics of a haystack's released JSON, each with a query and without insights.
+
+    Each query has the form of one in `asked` (the haystack's subtopics and queries), usual forms first. So the form does not
+    reveal which queries have no answer.
+    """
     counted = Counter(_form(text, query) for text, query in asked)
     forms = [form for form, _ in counted.most_common() if form]
     return [
@@ -257,7 +264,7 @@ def absent_subtopics(subjects: Iterable[str], asked: Sequence[tuple[str, str]]) 
 
 
 def _form(subtopic: str, query: str) -> str:
-    """The query with a gap in place of its subtopic; empty if the query does not ask about it."""
+    """Return the query with a gap in place of its subtopic, or an empty string if the query does not contain the subtopic."""
     asks = rf"(.*\b(?:about|with|for|of|on|regarding|concerning)) (?:the )?{re.escape(subtopic)}\b(\W*)"
     found = re.fullmatch(asks, query, re.IGNORECASE | re.DOTALL)
     return f"{found[1]} {_GAP}{found[2]}" if found else ""

@@ -1,4 +1,4 @@
-"""Information coverage of any benchmark: ours, SummHay's, one of a person's own; and how prompts are taken apart."""
+"""Information coverage of any benchmark: ETHIC, SummHay and a user's own; and prompts split into context and query."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def written(folder: Path, **fields: Any) -> str:
 def test_ethic_needs_its_contexts_and_a_question_about_a_section_does_not(tmp_path: Path) -> None:
     found = summhay_ray.coverage(ROOT / "jobs" / "ethic.yaml", store=str(tmp_path), chunk_tokens=64, executor="inline")
     told = rows(found)
-    # A right answer holds the whole context: the figure says so, and is no part of the mean of all.
+    # A right answer has the whole context. The figure is marked as such, and not part of the mean of all.
     summarizing = told["offline/coverage", "Summarizing/Books"]
     assert (summarizing["coverage"], summarizing["basis"]) == (1, "by construction")
     assert told["offline/coverage", "Lookup/Books"]["coverage"] < 0.5 < told["offline/coverage", "Recalling/Books"]["coverage"]
@@ -76,7 +76,7 @@ def test_summhay_and_a_benchmark_of_ones_own(tmp_path: Path, monkeypatch: pytest
 
 
 def test_evaluators_are_held_against_each_other_and_a_lost_verdict_is_counted(tmp_path: Path) -> None:
-    # A rater has no final score to give: its chunks are failures, and its questions are not scored.
+    # A rater gives no final score: its chunks are failures, and its questions are not scored.
     names = ["offline/coverage", "offline/lead"]
     sample = {"sample": 1, "overrides": ['tasks=["Recalling"]', 'domains=["Books"]']}
     found = summhay_ray.coverage(
@@ -168,10 +168,10 @@ def needed(
     [
         (["Anna met Boris.", "Annabel met Boris."], ["anna"], [True, False]),
         ([FLOODED, SANG], [SURGE], [True, False]),
-        # What supports a sentence by itself leaves no room for what only comes near.
+        # If a passage supports a sentence completely, similar passages do not count.
         ([FLOODED, "A flooded depot of 1.9 metres.", SANG], [SURGE], [True, True, False]),
         ([FLOODED, "A surge of voices flooded the church.", SANG], [SURGE], [True, False, False]),
-        # An abstract's words stand nowhere together: the passage that has most of its rare ones is needed.
+        # No passage has all words of the abstract: the passage with most of its rare words is needed.
         (["Two metres of surge flooded the yard by night.", SANG, "The trams were new."], [SURGE], [True, False, False]),
         ([SANG, "The trams were new."], [SURGE], [False, False]),
         (["What the flood of March destroyed.", SANG], [], [True, False]),
@@ -179,15 +179,15 @@ def needed(
         ([], [SURGE], []),
     ],
 )
-def test_words_tell_what_a_passage_supports(passages: list[str], references: list[str], wanted: list[bool]) -> None:
+def test_words_show_what_a_passage_supports(passages: list[str], references: list[str], wanted: list[bool]) -> None:
     assert needed(LexicalCoverage(), passages, references) == wanted
-    # No other model is told the right answer.
+    # No other model sees the right answer.
     assert all(one not in chunk_question("x", "y") for one in references if one.strip())
 
 
 @pytest.mark.soak
 @pytest.mark.embed
-def test_vectors_tell_what_other_words_say() -> None:
+def test_vectors_recognize_other_words() -> None:
     references = ["The surge left the depot under two metres of water."]
     passages = ["After the surge the depot lay two metres under water.", SANG, ""]
     assert needed(EmbeddedCoverage(), passages, references) == [True, False, False]
@@ -195,7 +195,7 @@ def test_vectors_tell_what_other_words_say() -> None:
 
 
 def test_an_abstract_is_found_in_the_documents_that_it_is_of(shared_data: Path) -> None:
-    """ODSum's abstracts are in other words than its meetings: what is needed must lie in the gold ones all the same."""
+    """ODSum's abstracts use other words than its meetings. The needed chunks must still be in the gold meetings."""
     [row] = measure_evaluator(shared_data, LexicalCoverage(), haystacks=(), meetings=2)
     # Gold documents are 29 % of the chunks.
     assert row["found"] > 0.9 and row["precision"] > 2 * row["by_chance"]

@@ -53,5 +53,5 @@ def test_records_come_from_the_hub_at_their_revision(tmp_path: Path, monkeypatch
             summhay_ray.run({**spec, "data": {"tasks": ["Attributing"]}}, store=str(tmp_path / "store"))
         with pytest.raises(SpecError, match="at 0000000 cannot be fetched"):
             summhay_ray.run({**spec, "data": {**data, "revision": "0000000"}}, store=str(tmp_path / "store"))
-    # The run has its records in the store: the hub is asked no more.
+    # The run has its records in the store, and does not ask the hub again.
     assert summhay_ray.score(found.run, str(tmp_path / "store")).details["tasks"] == found.to_json()["tasks"]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A paid run of ETHIC at the simulated provider: planned, stopped at its budget, resumed, judged by log probabilities."""
+"""A paid run of ETHIC with the simulated provider: planned, stopped at its budget, resumed, judged by log probabilities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: py
         store = str(tmp_path)
         plan = summhay_ray.plan(spec, store=store)
         calls = {stage.stage: stage.calls for stage in plan.stages}
-        # Two documents of five sections, each section by three criteria; four tasks of each document.
+        # Two documents of five sections, with three criteria per section; each document has four tasks.
         assert (calls["answer"], calls["judge"]) == (8, 3 * 10)
         stopped = summhay_ray.run(spec, store=store, budget=0.02)
         assert stopped.status == "budget" and (stopped.usd["spent"] or 1) <= 0.02
@@ -39,7 +39,7 @@ def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: py
         assert found.status == "done" and plan.usd["min"] <= spent <= plan.usd["max"]
         assert provider.stats()["micros"] == round(spent * 1e6)
         assert summhay_ray.run(spec, store=store).calls["made"] == 0
-        # A panel shares the answers of the same judge alone.
+        # A panel shares the answers of its members with the same judges outside the panel.
         served = provider.stats()["served"]
         panel = {**spec, "judges": [{"model": "panel(openai/simulated-judge,offline)", **reach}]}
         assert sum(stage.calls for stage in summhay_ray.plan(panel, store=store).stages if stage.model != "offline/rater") == 0
@@ -54,10 +54,10 @@ def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: py
         assert row["votes"][0] == one["value"] and row["value"] == row["released"] == pytest.approx(sum(row["votes"]) / 2)
     ratings = summhay_ray.table(found.run, "section_ratings", store)
     assert ratings["how"].unique().to_list() == ["logprobs"] and ratings.height == 3 * 10
-    # The simulated judge says 4 or 5 with a probability below 1: what is elsewhere lowers the release's score alone.
+    # The simulated judge gives 4 or 5 a probability below 1; the rest lowers only the release's score.
     assert (ratings["released"] < ratings["value"]).all() and ratings["mass"].max() < 1  # type: ignore[operator]
     raw = summhay_ray.table(found.run, "raw_answers", store)
-    # The run against itself: what the judge's answers cost stands beside how far it agrees.
+    # The run compared with itself: the cost of the judge's answers is shown with the agreement.
     same = summhay_ray.api.compare_systems(found.run, found.run, judges=["openai/simulated-judge"] * 2, store=store).to_json()
     scored = summhay_ray.api.compare_systems(found.run, found.run, store=store).to_json()["pairs"]
     assert {(pair["unit"], pair["paired"]["n_queries"], pair["paired"]["ties"]) for pair in scored} == {("", 2, 2), ("%", 2, 2)}

@@ -1,4 +1,4 @@
-"""Both readings of one answer in a run: which text each of them scores, of which samples it is, and what has no score."""
+"""Both readings of one answer in a run: the text that each scores, the samples that both have, and answers without a score."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record(task: str, said: str, answer: Any = (), context: str = NAMES) -> dict
 
 
 def scored(folder: Path, *records: dict[str, Any], **changes: Any) -> RunResult:
-    """A run on records whose prompts say what is answered."""
+    """A run on records whose prompts contain the answer."""
     lines = (json.dumps({"ID": str(place), **one}) + "\n" for place, one in enumerate(records))
     (folder / "records.jsonl").write_text("".join(lines), encoding="utf-8")
     fields = {"kind": "ethic_doubles:Obeying", "data": [str(folder / "records.jsonl")], "models": ["offline/obedient"]}
@@ -66,7 +66,7 @@ def test_what_cannot_be_read_has_no_score_and_is_counted(tmp_path: Path) -> None
     assert told[3][2] == 1.0 and told[4][2] == 0.0 and told[6] == ("failed", None, None)
     rows = {one["task"]: one for one in found.to_json()["tasks"]}
     assert (rows["Recalling"]["n_scored"], rows["Recalling"]["n_expected"], rows["Recalling"]["score"]) == (1, 3, 1.0)
-    # The difference is that of the samples that both readings score: here both say 1.
+    # The difference is computed over samples that both readings score: here both give 1.
     task = found.scores["tasks"].filter(pl.col("task") == "Recalling").row(0, named=True)
     assert (task["difference"], task["n_both"], task["n_release"]) == (0.0, 1, 2)
     assert rows["Organizing"]["chance"] == 0.75
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_has_no_score_and_is_counted(tmp_path: Path) -> None
     assert length == ("up to 16K", 1, 3)
 
 
-def test_a_model_that_leaves_all_sections_out_is_told(tmp_path: Path) -> None:
+def test_a_model_that_leaves_all_sections_out_is_reported(tmp_path: Path) -> None:
     found = scored(tmp_path, record("Summarizing", "The mill was sold and burned down.", context=SECTIONS))
     assert samples(found) == [("unparsed", 1.0, None)]
     [row] = found.scores["summaries"].to_dicts()
@@ -88,9 +88,9 @@ def test_each_reading_rates_its_own_pairs_of_texts(tmp_path: Path) -> None:
     first, second = "Boris bought a mill.", "Boris burned it down."
     alike = scored(tmp_path, record("Summarizing", f"**<Section 1>**\n{first}\n**<Section 2>**\n{second}", context=SECTIONS))
     ratings = summhay_ray.table(alike.run, "section_ratings", str(tmp_path / "store"))
-    # Markup of headers alone makes no other text: one rating stands for both.
+    # Markup of headers alone does not change the text: one rating counts for both readings.
     assert ratings["reading"].unique().to_list() == ["both"] and ratings.height == 6
-    # Of a section that stands twice the scripts take the last body, we take both; `section 2:` is none of theirs.
+    # The scripts take the last body of a repeated section, we take both; the scripts do not recognize `section 2:`.
     twice = scored(
         tmp_path, record("Summarizing", f"<Section 1>\n{first}\n<Section 1>\nNo.\n<section 2>\n{second}", context=SECTIONS)
     )
@@ -108,7 +108,7 @@ def test_numbers_of_thousands_of_digits_are_no_sections(tmp_path: Path) -> None:
     )
     assert found.status == "done" and samples(found)[0][1] is not None
     ratings = summhay_ray.table(found.run, "section_ratings", str(tmp_path / "store"))
-    # The scripts compare headers as texts, and find this one.
+    # The scripts compare headers as texts, and recognize this one.
     assert {len(one) for one in ratings["section"]} == {1, 5000}
 
 
@@ -124,7 +124,7 @@ def test_the_papers_rows_stand_beside_the_scripts_reading(tmp_path: Path) -> Non
     assert rows["GPT-4o", "paper, from Table A"]["Recalling"] == pytest.approx(49.5, abs=0.1)
 
 
-def test_a_context_without_room_is_a_failure_and_never_an_empty_prompt(tmp_path: Path) -> None:
+def test_a_context_without_room_is_a_failure_not_an_empty_prompt(tmp_path: Path) -> None:
     model = {"model": "offline/obedient", "max_tokens": 100, "context_window": 120}
     found = scored(tmp_path, record("Recalling", "Anna", ["Anna"]), models=[model], over_length="truncate-middle")
     [failure] = summhay_ray.failures(found.run, str(tmp_path / "store"))
@@ -132,7 +132,7 @@ def test_a_context_without_room_is_a_failure_and_never_an_empty_prompt(tmp_path:
     assert samples(found) == [("over_length", None, None)] and found.calls["made"] == 0
 
 
-def test_a_file_that_is_no_tokenizer_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_file_that_is_no_tokenizer_is_refused_before_any_call(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"model": {}}', encoding="utf-8")
     model = {"model": "offline/obedient", "tokenizer": str(tmp_path / "tokenizer.json")}
     with pytest.raises(SpecError, match=r"^spec: models: tokenizer: .*tokenizer\.json is not a tokenizer\.json \("):
@@ -176,7 +176,7 @@ def test_a_section_whose_ratings_are_lost_leaves_its_sample_without_a_score(tmp_
         record("Summarizing", "<Section 1>\nAnna sold it.", context=SECTIONS),
         judges=["offline/choosy"],
     )
-    # The second has no summary of the second section, which is no loss of the judge's: (4 + 1) / 2.
+    # The second answer lacks a summary of the second section, which is not the judge's failure: (4 + 1) / 2.
     assert [one[:2] for one in samples(found)] == [("answered", None), ("answered", 2.5)] and found.status == "partial"
     [task] = found.to_json()["tasks"]
     assert (task["n_scored"], task["n_expected"], task["score"]) == (1, 2, 2.5)

@@ -1,4 +1,4 @@
-"""ETHIC's scripts, to the last mistake: the reference cases beside the specification, and those that users meet most."""
+"""The scores of ETHIC's scripts, including their mistakes: the reference cases of the specification, and frequent cases."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _ODD = (
 )
 
 
-def test_whatever_is_given_comes_back_as_json() -> None:
+def test_every_value_survives_a_round_trip_through_json() -> None:
     output = {"custom_id": "Books_a_<Section 1>_con", "token": "4", "top_logprobs": []}
     asked = 0
     for one, other in itertools.product(_ODD, _ODD):

@@ -1,4 +1,4 @@
-"""Runs of ETHIC: the committed sample, what each kind of model scores in both readings, and prompts that are too long."""
+"""Runs of ETHIC: the sample in the package, the scores of each kind of model in both readings, and prompts that are too long."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def written(folder: Path, *rows: Mapping[str, Any], name: str = "records.jsonl")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Store and run of a set that is built from our own documents."""
+    """Store and run of a set that is built from the package's documents."""
     store = str(tmp_path_factory.mktemp("built"))
     return store, summhay_ray.run(ROOT / "jobs" / "ethic_build.yaml", store=store, executor="inline").run
 
@@ -60,10 +60,10 @@ def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path, 
     assert records.read_bytes() == SAMPLE.read_bytes()
     with pytest.raises(UserError, match="exists"):
         summhay_ray.export(run_id, tmp_path / "out", store=store)
-    # A person who agrees with the labels, but finds one name more in one chunk.
+    # A person who agrees with the labels, but finds another name in one chunk.
     labels = b'"marit, olander, dobbin"'
     sheet.write_bytes(sheet.read_bytes().replace(labels + b",\r\n", labels + b',"Marit, Olander, Dobbin, Pim"\r\n'))
-    # Three of three labels, of four names: 2 x 1 x 3/4 / (1 + 3/4).
+    # Three right labels of three, and four names: 2 x 1 x 3/4 / (1 + 3/4).
     assert read_label_sheet(sheet) == {"Books": {"f1": pytest.approx(6 / 7), "n": 1}}
     assert {Record.question.fget(one)[:3] for one in read_records(SAMPLE.read_bytes(), "x")} == {"Now"}  # type: ignore[attr-defined]
     scored = run(Path(store), data=[f"run/{run_id}"], name="of the run")
@@ -105,13 +105,13 @@ def test_what_models_of_four_kinds_score_in_both_readings(tmp_path: Path) -> Non
     scores = {(one["task"], one["model"].partition("/")[2]): one for one in overall.iter_rows(named=True)}
     for task in ("Recalling", "Organizing", "Attributing"):
         assert (scores[task, "perfect"]["score"], scores[task, "perfect"]["score_release"]) == (1, 1)
-        # Nothing is not zero: it is no score, and is counted. The scripts score it.
+        # An empty answer has no score, not zero, and is counted. The scripts score it.
         assert (scores[task, "empty"]["score"], scores[task, "empty"]["n"]) == (None, 0)
         assert scores[task, "empty"]["score_release"] == 0 and scores[task, "empty"]["n_expected"] > 0
     assert scores["Recalling", "shuffled"]["score"] == 1 and scores["Recalling", "echo"]["score"] < 0.05
-    # Who gives a prompt back is paid by the scripts for every number that stands in it.
+    # The scripts reward an echo of the prompt for every number in the prompt.
     assert scores["Organizing", "echo"]["score_release"] > scores["Organizing", "echo"]["score"] + 0.1
-    # No criterion punishes a copy.
+    # No criterion penalizes a copy.
     assert scores["Summarizing", "echo"]["score"] > 4 > 2 > scores["Summarizing", "shuffled"]["score"]
     copied = found.scores["summaries"].filter(pl.col("model") == "offline/echo")["copied"]
     assert copied.min() > 0.9  # type: ignore[operator]
@@ -127,7 +127,7 @@ def test_what_models_of_four_kinds_score_in_both_readings(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("policy", "n", "score"), [("error", 1, 1.0), ("skip", 1, 1.0), ("zero", 2, 0.5), ("truncate-middle", 2, 0.9)]
 )
-def test_prompts_beyond_the_window_are_told(tmp_path: Path, policy: str, n: int, score: float) -> None:
+def test_prompts_beyond_the_window_are_reported(tmp_path: Path, policy: str, n: int, score: float) -> None:
     long = "Anna said so. " + "Nothing else was said by them. " * 300 + "Boris said so."
     data = written(tmp_path, row(), row(ID="b", Context=long))
     model = {"model": "offline/names", "max_tokens": 100, "context_window": 600}
@@ -174,7 +174,7 @@ def test_contexts_are_cut_as_the_spec_says(tmp_path: Path) -> None:
         ({}, "ID 'a' occurs 2 times in Recalling, Books"),
     ],
 )
-def test_each_flaw_of_a_record_is_told_with_its_line(change: dict[str, Any], said: str) -> None:
+def test_each_flaw_of_a_record_is_reported_with_its_line(change: dict[str, Any], said: str) -> None:
     content = "".join(json.dumps(one) + "\n" for one in (row(), {**row(ID="b" if change else "a"), **change}))
     with pytest.raises(SpecError, match=f"^f.jsonl(:2)?: {said}".replace("(", r"\(").replace(r"\(:2)", "(:2)")):
         read_records(content.encode(), "f.jsonl")
@@ -194,7 +194,7 @@ def test_records_are_read_from_lines_zips_and_parquet(tmp_path: Path, shared_dat
     )
     assert read_records((tmp_path / "recalling.parquet").read_bytes(), "recalling.parquet") == read[:2]
     assert "Recalling, Books: 1 records; the release has 100" in check_counts(read[:2])
-    # A task may stand in several files.
+    # A task may be in several files.
     halves = [
         record
         for task, domains in COUNTS.items()
@@ -228,7 +228,7 @@ def test_citations_of_a_decision_become_marks_and_its_segments_the_gold(tmp_path
     assert record["context"] == "<Segment 1>\nAs held in [CITATION], notice is due.\n\n<Segment 2>\nSee [CITATION]."
     assert record["answer"] == ["Segment 1"] and json.loads(record["meta"])["chunks"] == [[[0, 44]], [[0, 15]]]
     assert made["Recalling"]["answer"] == ["1", "2", "410", "113"] and "Toy v. Toy, 1 U.S. 2" in made["Recalling"]["context"]
-    # What the scripts call a part of the law's contexts.
+    # The scripts use the same words for a part of the law's contexts.
     assert "<Segment 2>" in made["Summarizing"]["context"] and "<Segment 1>" in made["Summarizing"]["user"]
     scored = run(tmp_path / "store", data=[f"run/{built.run}"])
     assert [one["n_scored"] for one in scored.to_json()["tasks"]] == [1, 1, 1]
@@ -262,7 +262,7 @@ def test_a_model_writes_questions_of_one_part_and_finds_short_forms(tmp_path: Pa
     assert (told["questioner"], told["questioner_revision"]) == ("offline/asker", "3")
     part = asked["context"].split(f"<Section {told['section']}>\n")[1]
     assert asked["answer"] == [part.split()[1].strip(":.,").lower()] and "Who stands second?" in asked["user"]
-    # Its score is that of Recalling: the same metric on the same documents.
+    # The score is that of Recalling: the same metric on the same documents.
     scored = run(tmp_path / "store", data=[f"run/{built.run}"], models=["offline/names"])
     assert {one["task"] for one in scored.to_json()["tasks"]} == {"Lookup"}
 
@@ -317,7 +317,7 @@ def test_names_are_labeled_without_titles_and_turns_are_those_of_the_whole_text(
         made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
         gold = {one["record"]: one["answer"] for one in made.to_dicts()}
         assert gold["lords"] == ["smith", "basildon", "kerr", "edward", "leigh", "speaker", "worcester", "king"]
-        # A name's other part is known where the name is plain in the same chunk.
+        # The other part of a name is known if the chunk has the full name.
         assert {"crane", "tobias", "venn"} <= set(gold["orchard"]) <= {"crane", "lucas", "tobias", "venn"}
         labels = summhay_ray.table(built.run, "ethic_labels", str(tmp_path / "store")).to_dicts()
         assert not any("answer" in one["labels"] or "question" in one["labels"] for one in labels)
@@ -340,7 +340,7 @@ def test_documents_of_no_other_review_have_no_gold(tmp_path: Path) -> None:
     assert answers == {"pills": ["[2]", "[3]"], "pills again": ["[2]", "[3]"], "glaciers": ["None"]}
 
 
-def test_a_record_tells_who_made_it_and_of_what(built: tuple[str, str]) -> None:
+def test_a_record_names_its_maker_and_sources(built: tuple[str, str]) -> None:
     store, run_id = built
     made = summhay_ray.table(run_id, "ethic_records", store)
     told = {(one["task"], one["domain"]): {**json.loads(one["meta"]), "context": one["context"]} for one in made.to_dicts()}

@@ -1,4 +1,4 @@
-"""Choosing a method and a budget: the paper's own rule, and a real front."""
+"""The choice of a method and a budget: the paper's own rule, and a Pareto front."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def test_correlations_are_those_of_the_references_to_four_digits(there: Path) ->
 
 
 def test_rouge_1_of_the_pubmed_pairs_given(there: Path) -> None:
-    """Of all 40 pairs it is .3195 and .3003 (Table 2: .32, .30), of the 20 that are given .0714 and .1031 (by py-rouge)."""
+    """ROUGE-1 of all 40 pairs is .3195 and .3003 (Table 2: .32, .30); of the 20 given pairs it is .0714 and .1031 (by
+    py-rouge)."""
     pairs = json.loads((there / "extracts_pubmed.json").read_text(encoding="utf-8"))["pairs"]
     ratings = [rouge_n(pair["summary"], pair["reference"], 1).f1 for pair in pairs]
     found = correlations(ratings, [pair["scores"]["faithfulness"] for pair in pairs])
@@ -81,7 +82,7 @@ def test_fronts_and_cells_that_say_nothing() -> None:
     nan = float("nan")
     assert choose([Cell("lead", 128, nan, 0.9), cells[2], Cell("lead", 256, 0.9, nan)]) == (cells[2], cells[2])
     assert choose([Cell("lead", 128, nan, 0.9)], "front") == (None, [])
-    # .1 + .7 and .3 + .5 differ in the last digit: of equals the smaller extract.
+    # .1 + .7 and .3 + .5 differ in the last digit; the smaller of two equal extracts wins.
     equal = [Cell("a", 512, 0.1, 0.7), Cell("b", 256, 0.3, 0.5), Cell("c", 256, 0.5, 0.3)]
     assert equal[0].pearson + equal[0].spearman != equal[1].pearson + equal[1].spearman  # type: ignore[operator]
     assert choose(equal) == (equal[1], equal[1]) and choose(equal, "front") == (equal[1], [equal[1]])

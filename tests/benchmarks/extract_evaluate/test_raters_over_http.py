@@ -1,4 +1,4 @@
-"""Raters whose provider gives no log probabilities, or fewer answers than were asked for."""
+"""Raters whose provider gives no log probabilities, or fewer answers than requested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = ["4", "5 - Mostly faithful", "No idea."]
 
 
 @pytest.mark.usefixtures("litellm")
-def test_rejected_log_probabilities_fall_back_to_samples_and_lost_samples_are_told(
+def test_rejected_log_probabilities_fall_back_to_samples_and_lost_samples_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATER_KEY", "sk-rater")

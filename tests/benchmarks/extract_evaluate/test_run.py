@@ -1,4 +1,4 @@
-"""Extract-then-Evaluate as a run: without a key, and at a provider that bills."""
+"""Extract-then-Evaluate as a run: without a key, and with a provider that bills."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SYSTEMS = {"true": (0, 1, 2), "half": (0, 1), "false": (0,)}
 
 
 def pairs_file(folder: Path) -> Path:
-    """Four sources of six facts in different order, three summaries each: some facts, and filler that no source has."""
+    """Four sources of six facts in different order, with three summaries each: some facts, and filler that no source has."""
     pairs, documents = [], {}
     for turn in range(4):
         facts = [*FACTS[turn:], *FACTS[:turn]]
@@ -88,11 +88,11 @@ def test_without_a_key(tmp_path: Path) -> None:
     assert extracts.height == 12 * 4 and (extracts["tokens"] <= extracts["budget"]).all()
     [full] = rows(found.scores["correlations"], method="full")
     assert full["pearson"] > 0.95 and (full["n"], full["n_expected"], full["documents"]) == (12, 12, 4)
-    # Four documents: six are the least for an interval.
+    # Four documents: an interval needs six.
     assert (full["pearson_low"], full["pearson_high"]) == (None, None)
     small = {row["method"]: row for row in rows(found.scores["correlations"], budget=32)}
     assert small["rouge-1+2"]["usd"] < full["usd"]
-    # At the paper's price: $30 a million tokens of the mean prompt.
+    # The paper's price: $30 per million tokens of the mean prompt.
     assert full["usd"] == pytest.approx(full["prompt_tokens"] * 30 / 1e6)
     choices = {row["choice"]: row for row in found.scores["choices"].to_dicts()}
     assert choices["best"]["budget"] and choices["best, held out"]["share"] > 0
@@ -151,7 +151,7 @@ def test_paid_to_the_micro_dollar_within_the_budget_and_once(tmp_path: Path, pro
     assert done.status == "done" and round(done.usd["spent"] * 1e6) == round(expected * 1e6)
     assert provider.stats()["served"] == planned.stages[0].calls
     assert summhay_ray.run(path, store=store, executor="inline").calls["made"] == 0
-    # What was paid is what a pair costs.
+    # The amount paid equals the cost of a pair.
     [full] = rows(done.scores["correlations"], method="full")
     assert full["usd"] == pytest.approx((full["prompt_tokens"] * 30 + 60) / 1e6, rel=0.05)
 
@@ -170,11 +170,11 @@ def test_what_cannot_be_read_is_a_failure_and_0_as_released(tmp_path: Path, prov
         "all ratings and scores of people are equal",
     )
     [released] = rows(summhay_ray.score(found.run, store, compat="release").scores["correlations"], method="full")
-    # Four of twelve are rated, all 6 and all of true summaries: deviations 4, -2, -2 with scores 1, 0, -1 (thirds of 100).
+    # Four of twelve are rated, with 6, including all true summaries: deviations 4, -2, -2 with scores 1, 0, -1 (thirds of 100).
     assert released["n"] == 12 and released["pearson"] == pytest.approx((4 + 2) / (24 * 2) ** 0.5)
 
 
-def test_a_panel_of_raters_has_their_mean_and_keeps_what_each_says(tmp_path: Path, provider: Simulated) -> None:
+def test_a_panel_of_raters_has_their_mean_and_keeps_each_rating(tmp_path: Path, provider: Simulated) -> None:
     paid_one = paid(provider, "openai/keen")
     raters = [paid_one, {**paid_one, "model": "panel(openai/keen,offline)"}]
     path, store = spec(tmp_path, raters=raters, methods=[], full=["whole"], metrics=[]), str(tmp_path / "store")
@@ -204,7 +204,7 @@ class NotANumber:
 def test_nan_of_a_metric_is_never_a_score(tmp_path: Path) -> None:
     path, store = spec(tmp_path, methods=[], full=["whole"], metrics=[f"{__name__}:NotANumber"]), str(tmp_path / "store")
     found = summhay_ray.run(path, store=store, executor="inline")
-    # All texts of so small a run are one batch.
+    # This run is so small that all texts are one batch.
     assert NotANumber.sizes == [12]
     scores = summhay_ray.table(found.run, "metric_scores", store)["score"].to_list()
     assert sorted(scores, key=str) == [1.0] * 4 + [None] * 8
@@ -258,7 +258,7 @@ def test_the_lever_spares_what_the_plan_says(tmp_path: Path, provider: Simulated
     assert round(done.usd["spent"] * 1e6) == round(found.usd["expected"] * 1e6)
 
 
-def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simulated, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_shows_agreement_and_dollars(tmp_path: Path, provider: Simulated, capsys: pytest.CaptureFixture[str]) -> None:
     raters = [
         paid(provider, "openai/keen"),
         paid(provider, "openai/keen", name="reduced", extract={"tokens": 24}),
@@ -279,7 +279,7 @@ def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simula
     with pytest.raises(SystemExit) as stop:
         cli.main(["compare", found.run, "--judges", "openai/keen", "reduced", "--store", store])
     assert stop.value.code == 0 and "Concordance" in capsys.readouterr().out
-    # Two runs: the raters that are named, or the systems of the same name, query by query.
+    # Two runs: the named raters, or the systems of the same name, query by query.
     path = spec(
         tmp_path, raters=[paid(provider, "openai/keen", extract={"tokens": 24})], methods=["lead"], budgets=[32], full=["whole"]
     )
@@ -300,7 +300,8 @@ def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simula
 
 
 def test_concordance_by_hand() -> None:
-    # Of whole numbers: 1 less the mean square apart (1 of 4 pairs by 1), over that of chance (both spread .25, means .25 apart).
+    # Whole numbers: 1 minus the mean squared difference (1 of 4 pairs by 1), over that of chance (both spread .25, means .25
+    # apart).
     first, other = [1.0, 2.0, 1.0, 2.0], [1.0, 2.0, 2.0, 2.0]
     spread = 0.25 + 0.1875
     assert concordance(first, other) == pytest.approx(1 - 0.25 / (spread + 0.25**2))
@@ -335,7 +336,7 @@ def test_pairs_that_nobody_scored_are_not_expected_to_correlate(tmp_path: Path) 
     [full] = rows(found.scores["correlations"], method="full")
     assert (full["n"], full["n_expected"]) == (7, 7)
     [within] = rows(found.scores["levels"], level="within documents")
-    # Of four sources one is not scored at all, and of one a single summary.
+    # One of four sources is not scored at all, and one has a single scored summary.
     assert (within["n"], within["n_expected"]) == (2, 3)
 
 
@@ -370,7 +371,7 @@ def test_full_as_released_is_cut_by_characters() -> None:
         ),
     ],
 )
-def test_bad_specs_are_told_in_one_line(
+def test_bad_specs_are_refused_in_one_line(
     tmp_path: Path, fields: dict[str, Any], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:

@@ -1,4 +1,4 @@
-"""`judge-bench` over real HTTP and over stored predictions: names put together, money, the log, and a person's own judge."""
+"""`judge-bench` over real HTTP and over stored predictions: composed names, money, the log, and a user's own judge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "word_judge.py"
 
 
 def annotated(folder: Path) -> Path:
-    """Two summaries of three insights; GPT-4o says what people say, the other that all is covered by the first bullet."""
+    """Two summaries of three insights. GPT-4o agrees with people; the other judge says that the first bullet covers
+    everything."""
     opus: dict[str, Any] = {
         "topic": "piers",
         "summkey": "summary_subtopic_claude3-opus",
@@ -45,7 +46,7 @@ def annotated(folder: Path) -> Path:
 
 @dataclass
 class Room:
-    """An annotation file, a store and, for what is asked, a provider and a spec that says how to reach it."""
+    """An annotation file, a store and, for paid judges, a provider and a spec with its endpoint."""
 
     folder: Path
     provider: Simulated | None = None
@@ -67,7 +68,7 @@ class Room:
         return {"api_base": self.provider.base, "api_key_env": KEY_ENV, "price": PRICE}
 
     def module(self, monkeypatch: pytest.MonkeyPatch, name: str, code: str) -> None:
-        """A person's own code, as it is from now on."""
+        """The user's own module, with this code from now on."""
         (self.folder / f"{name}.py").write_text(code, encoding="utf-8")
         monkeypatch.syspath_prepend(str(self.folder))
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -101,7 +102,7 @@ def full(model: str, prompt: str) -> str:
 
 @pytest.fixture
 def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Room]]:
-    """`serving(answer)`: a room whose provider answers so."""
+    """`serving(answer)` returns a room whose provider gives this answer."""
     monkeypatch.setenv(KEY_ENV, KEY)
     open_now = []
 
@@ -122,7 +123,7 @@ def test_without_names_the_files_own_judges_and_the_free_one(room: Room) -> None
     gpt, other, offline = result.judges
     assert (gpt.figures.correlation, gpt.figures.linking_accuracy, gpt.figures.linking_n) == (pytest.approx(1), 1.0, 4)
     assert gpt.figures.bias == {"claude3-opus": 0.0, "gpt-4o": 0.0}
-    # People's coverage is 1.5 / 3 in both; that everything is covered is 0.5 too much.
+    # People's coverage is 1.5 / 3 in both; full coverage of everything is 0.5 too much.
     assert other.figures.bias == {"claude3-opus": 0.5, "gpt-4o": 0.5}
     assert (other.figures.linking_accuracy, other.figures.linking_n) == (0.5, 4)
     assert (gpt.usd_source, offline.usd_source, offline.usd) == ("estimated", "free", 0.0)
@@ -155,7 +156,7 @@ def test_a_model_is_asked_once_and_found_in_the_log_after(serving: Callable[...,
 def test_what_two_judges_ask_alike_is_paid_once(serving: Callable[..., Room]) -> None:
     room = serving()
     names = ("openai/simulated", "blend(openai/simulated,offline)", "cascade(offline,openai/simulated,0.5)", "named")
-    # The last is asked by another entry of the spec: other items, and the same requests.
+    # The last run asks by another entry of the spec: the items differ, the requests are the same.
     spec = room.spec(
         {"model": "openai/simulated"},
         {"model": "openai/simulated", "strategy": "blend(openai/simulated,offline)", "name": "named"},
@@ -194,7 +195,7 @@ def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: P
 def test_the_budget_stops_it_and_a_larger_one_goes_on(serving: Callable[..., Room]) -> None:
     room = serving()
     spec = room.spec({"model": "openai/simulated"}, limits={"openai/simulated": {"concurrency": 1}})
-    # One call: some 900 tokens in and 200 out at most are 0.0043 dollars.
+    # One call: about 900 tokens in and at most 200 out cost 0.0043 dollars.
     stopped = room.bench("openai/simulated", budget=0.006, spec=spec)
     assert stopped.status == "budget" and 0 < stopped.judges[0].failures["budget"] < 6
     assert 0 < stopped.usd_spent <= 0.006
@@ -207,7 +208,7 @@ def test_the_budget_stops_it_and_a_larger_one_goes_on(serving: Callable[..., Roo
     assert left["usd"]["min"] < left["usd"]["expected"] < left["usd"]["max"]
 
 
-def test_a_runs_spec_says_how_judges_are_reached(serving: Callable[..., Room]) -> None:
+def test_a_runs_spec_defines_how_judges_are_reached(serving: Callable[..., Room]) -> None:
     room = serving()
     run = {
         "haystacks": ["sample/news"],
@@ -242,7 +243,7 @@ def test_what_is_left_counts_calls_once_whichever_judge_lacks_them(serving: Call
     assert result.left is not None and (result.left["judgments"], result.left["calls"]) == (12, 2)
 
 
-def test_what_a_model_says_amiss_is_a_failure_and_no_coverage_never(serving: Callable[..., Room]) -> None:
+def test_an_unreadable_answer_is_a_failure_and_never_no_coverage(serving: Callable[..., Room]) -> None:
     room = serving(lambda model, prompt: "I would say it is covered.")
     [row] = room.bench("openai/simulated", spec=room.spec({"model": "openai/simulated"})).judges
     assert row.failures == {"no_json": 6}
@@ -361,16 +362,14 @@ def test_a_persons_own_judge_asks_the_specs_model_and_no_other(
     )
     result = room.bench("asks", "another", spec=spec)
     asks, another = result.judges
-    # One call a summary.
+    # One call per summary.
     assert result.calls["made"] == 2 and asks.figures.n_scored == 6 and asks.usd_source == "spent"
     assert another.failures == {"judge_error": 6}
     assert "model 'openai/of-nobody' is asked but not listed" in another.missing
     assert room.bench("asks", spec=spec).calls == {"made": 0, "reused": 2, "failed": 0}
 
 
-def test_a_persons_own_judge_that_was_changed_is_asked_anew(
-    serving: Callable[..., Room], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_users_own_judge_is_asked_again_after_a_change(serving: Callable[..., Room], monkeypatch: pytest.MonkeyPatch) -> None:
     room = serving()
     spec = room.spec({"model": "openai/simulated", "strategy": "changed_judges:Asks", "name": "asks"})
     room.module(monkeypatch, "changed_judges", ASKING)

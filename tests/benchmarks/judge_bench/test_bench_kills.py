@@ -1,4 +1,4 @@
-"""`summhay judge-bench` that is stopped or killed in the middle: what was paid for is not paid for again."""
+"""`summhay judge-bench` is stopped or killed in the middle, and nothing is paid for twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bench:
     def __init__(self, folder: Path, provider: Simulated) -> None:
         provider.reset()
         self.provider, self.folder = provider, folder
-        # Other bullets in each summary: no two calls are alike.
+        # Each summary has other bullets, so that all calls differ.
         rows = [summary(PEOPLE, summary=[f"{text} No. {number}" for text in TOLD]) for number in range(N_SUMMARIES)]
         self.file = write(folder / "annotations.json", rows)
         price = {"input_per_mtok": 2.5, "output_per_mtok": 10.0}
@@ -45,7 +45,7 @@ class Bench:
         self.command += ["--store", self.folder / "store"]
 
     def broken_off(self, how: signal.Signals) -> None:
-        """Start it, and send it a signal when a third of its calls are served."""
+        """Start it, and send a signal when a third of the calls are served."""
         line = [SUMMHAY, *self.command, "--json"]
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert until(lambda: self.served() >= N_CALLS // 3, 60), process.communicate()
@@ -54,7 +54,7 @@ class Bench:
         assert process.returncode != 0 and out == "", err
 
     def finished(self) -> dict[str, Any]:
-        """Run it to its end, in this process; its document."""
+        """Run it to its end in this process, and return its document."""
         return summhay(*self.command)
 
     def served(self) -> int:
@@ -80,6 +80,6 @@ def test_a_bench_that_is_killed_pays_again_for_no_more_than_was_in_flight(tmp_pa
     document = bench.finished()
     assert document["judges"][0]["n_scored"] == N_CALLS
     assert N_CALLS <= bench.served() <= N_CALLS + AT_ONCE
-    # What was in flight at the kill may have been answered at length.
+    # The provider may have answered the calls in flight in full.
     assert document["usd_spent"] + document["usd_uncertain"] >= provider.stats()["micros"] / 1e6 - N_CALLS * 1e-6
     assert bench.finished()["calls"]["made"] == 0

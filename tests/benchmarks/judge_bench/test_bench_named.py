@@ -1,4 +1,4 @@
-"""What `judge-bench` calls a judge, and what it takes from stored predictions: as a run would have it."""
+"""The name that `judge-bench` gives a judge, and its use of stored predictions agree with a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_judge_goes_by_what_is_asked(entry: Any, expected: str, tmp_path: Path
 
 
 def test_a_cascade_holds_what_it_asks_against_the_summary(tmp_path: Path) -> None:
-    # Covered, by no bullet of the summary: a run's scoring would not use it either.
+    # The insight is covered, but by no bullet of the summary: a run's scoring would not use it either.
     path = write(tmp_path / "annotations.json", [summary(PEOPLE, {GPT: [(1.0, None), (0.5, 99), (0.0, None)]})])
     names = [f"cascade(offline,stored/{GPT},1)", f"blend(stored/{GPT},offline)", f"stored/{GPT}"]
     cascade, blended, stored = api.judge_bench(path, names, str(tmp_path / "store")).judges

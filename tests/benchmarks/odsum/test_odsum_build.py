@@ -1,4 +1,4 @@
-"""A collection made of one's own documents and queries: clusters, merged queries, and what each is made of."""
+"""A collection made of a user's own documents and queries: clusters, merged queries, and their sources."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_alike_queries_become_one_that_needs_all_of_their_documents(tmp_path: Pa
     found, out = built(folder_of(tmp_path), threshold=0.3, most=2, split_at=r"\n\*\*\*\n")
     summhay("export", found["run"], "--out", out, "--store", tmp_path / "store")
     lines = [json.loads(line) for line in (out / "provenance.jsonl").read_text("utf-8").splitlines()]
-    assert [line["members"] for line in lines] == [["1", "2"], ["3", "4"], ["5"]]  # nobody has room for the fifth
+    assert [line["members"] for line in lines] == [["1", "2"], ["3", "4"], ["5"]]  # No cluster has room for the fifth.
     queries = {row["query_id"]: row for row in map(json.loads, (out / "queries.jsonl").read_text("utf-8").splitlines())}
     assert queries["1+2"]["gold"] == ["d1_0", "d1_1", "d2_0", "d2_1"]
     assert queries["1+2"]["references"] == ["The engine is old. The engine is bought."]
     assert queries["5"]["text"] == "Who pays for the windows of the library?"
     assert sorted(file.name for file in (out / "documents").iterdir())[:2] == ["d1_0.txt", "d1_1.txt"]
-    # What was made is a collection.
+    # The result is a collection.
     spec = write_spec(tmp_path, {"kind": "odsum", "corpus": "out", "retrievers": ["oracle"], "k": [4], "executor": "inline"})
     assert summhay("retrieve", spec, "--store", tmp_path / "store")["retrieval"][0]["recall"] == 1.0
 
@@ -99,13 +99,13 @@ def test_sizes_hold_and_every_query_stands_once(n: int, seed: int, threshold: fl
     assert sorted(place for one in found for place in one) == list(range(n))
     assert all(len(one) <= most for one in found)
     small = [one for one in found if len(one) < least]
-    # A small one is left where no other has room.
+    # A small cluster is left if no other has room.
     assert all(len(one) + len(other) > most for one in small for other in found if other != one)
 
 
 @given(st.integers(1, 20), st.integers(0, 99), st.integers(2, 4), st.integers(4, 7))
 def test_small_clusters_join_the_most_similar_pair_by_pair(n: int, seed: int, least: int, most: int) -> None:
-    # Quarters, so that many pairs are equally similar.
+    # Similarities are quarters, so that many pairs are equally similar.
     similarity = np.round(np.random.default_rng(seed).random((n, n)) * 4) / 4
     similarity = np.maximum(similarity, similarity.T)
     left = clusters_of(similarity, 0.6, 1, most)

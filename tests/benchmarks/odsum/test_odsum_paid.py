@@ -1,4 +1,4 @@
-"""Chains of calls at a provider that bills: planned, within the budget, resumed call by call, and never paid for twice."""
+"""Chains of calls with a provider that bills: planned, within the budget, resumed call by call, and never paid for twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRATEGIES = ["truncate-all", "truncate-one", "map-reduce", "refine-high-to-low"
 
 
 def answer(_: str, prompt: str) -> str:
-    """A rating; or a summary that tells the prompts apart."""
+    """A rating, or a summary that distinguishes the prompts."""
     told = hashlib.sha256(prompt.encode()).hexdigest()[:12]
     return "4" if "<summary>" in prompt else f"The bridge opens in May, as note {told} says."
 
@@ -48,8 +48,9 @@ def test_every_call_of_a_chain_is_planned_paid_once_and_held_by_the_budget(tmp_p
     }
     store = str(tmp_path / "store")
     planned = summhay_ray.plan(spec, store)
-    # Of the three queries with one document all strategies but map-reduce ask the same; of the two with two documents both
-    # truncations do, and refining begins as mapping does: for the second document the plan does not see that.
+    # For the three queries with one document, all strategies except map-reduce ask the same. For the two queries with two
+    # documents, both truncations ask the same, and refining begins like mapping: the plan does not see that for the second
+    # document.
     calls = {stage.stage: stage.calls for stage in planned.stages}
     summaries, ratings = 3 * (1 + 1) + 2 * (1 + (2 + 1) + 1 + 1), 2 * (3 * 2 + 2 * 4)
     assert calls == {"summarize": summaries + 2, "rate": ratings} and provider.stats()["served"] == 0
@@ -65,7 +66,7 @@ def test_every_call_of_a_chain_is_planned_paid_once_and_held_by_the_budget(tmp_p
     assert summhay_ray.run(spec, store=store, executor="inline").calls["made"] == 0
     assert [(row["n_scored"], row["geval"]) for row in done.scores["summaries"].to_dicts()] == [(5, 4.0)] * len(STRATEGIES)
 
-    # A panel shares the answers of the same rater alone; only its other member is paid.
+    # A panel shares the answers of its members with the same raters outside the panel; only the other member is paid.
     both = {**spec, "metrics": [{"geval": {"model": "panel(openai/rater,openai/second,offline)", **reach}}]}
     ahead = {stage.model: (stage.calls, stage.reused) for stage in summhay_ray.plan(both, store).stages if stage.stage == "rate"}
     assert (ahead["openai/rater"][0], ahead["openai/second"][0]) == (0, ratings)
@@ -96,7 +97,7 @@ def test_another_model_merges_the_summaries(tmp_path: Path, provider: Simulated)
     assert {stage.model for stage in summhay_ray.plan(spec, store).stages} == {"openai/mine", "openai/merger"}
     done = summhay_ray.run(spec, store=store, executor="inline")
     sent = [call["model"] for call in provider.calls()]
-    # Each of five queries has one merge by each of the two models; parts are asked once for both strategies.
+    # Each of the two models merges each of five queries once; parts are asked once for both strategies.
     assert (done.status, sent.count("merger")) == ("done", 5)
     labels = set(summhay_ray.table(done.run, "odsum_summaries", store)["strategy"])
     assert labels == {"map-reduce (reduce=openai/merger)", "map-reduce", "truncate-all"}

@@ -1,4 +1,4 @@
-"""The release's pipeline files, mapped back to the ids that they lost."""
+"""The release's pipeline files have no ids: their texts are mapped to ids again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_queries_and_documents_are_found_by_their_texts(tmp_path: Path) -> None:
     collection = read_collection(meetings(tmp_path / "m"), "m")
     entries = [
         {"Query": QUERIES["0"]["query"], "Summary": "", "Article": f"{MEETINGS['m2']} <doc-sep> {MEETINGS['m1']}"},
-        # As the story's sparse files are: other words for the query, other white space; and its last document is blank.
+        # Like the sparse files of the stories: other words and white space in the query, and a blank last document.
         {
             "Query": "Other words.",
             "Summary_1": QUERIES["1"]["answer"],

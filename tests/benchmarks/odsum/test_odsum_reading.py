@@ -1,4 +1,4 @@
-"""Folders of every layout as collections, and what is told of them."""
+"""Folders of every layout as collections, and the warnings about them."""
 
 from __future__ import annotations
 

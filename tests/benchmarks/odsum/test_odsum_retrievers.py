@@ -1,4 +1,4 @@
-"""Retrievers of an ODSum run: services are asked as stages, models compute once, what raises is a row, `full` is not cut."""
+"""Retrievers of an ODSum run: services are stages, models compute once, exceptions are rows, and `full` is not cut."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_query_that_a_service_refuses_is_a_row_and_its_retriever_keeps_its_own
 
 
 class Odd:
-    """Ranks as its argument says."""
+    """Ranks in the way that its argument names."""
 
     name, whole = "odd", False
 
@@ -104,7 +104,7 @@ def test_full_shows_the_whole_collection_whatever_k(tmp_path: Path) -> None:
 
 
 @pytest.mark.embed
-def test_what_a_model_does_not_read_is_told(tmp_path: Path) -> None:
+def test_texts_that_a_model_cuts_are_reported(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     model = sentence_model(tmp_path / "small", longest=16)
@@ -126,7 +126,7 @@ def test_what_a_model_does_not_read_is_told(tmp_path: Path) -> None:
     for row in expected:
         said = f"cuts {row['cut']} of {row['texts']} texts, by {row['tokens']} tokens in all"
         assert any(line.startswith(row["retriever"]) and said in line for line in found["warnings"])
-    # Another run finds vectors and scores in the store, and knows as much of them.
+    # Another run finds vectors and scores in the store, and reports the same.
     again = api.specs.retrieve({**spec, "k": [3]}, store=str(tmp_path / "store"), executor="inline")
     assert again.run != found["run"] and again.to_json()["cut_texts"] == expected
 
@@ -147,7 +147,7 @@ def test_local_vectors_are_kept_shared_and_never_computed_by_a_plan(tmp_path: Pa
     again = api.specs.retrieve(spec, store=str(store), executor="inline")
     assert again.to_json()["retrieval"] == first.to_json()["retrieval"]
     assert {path: path.stat().st_mtime_ns for path in store.glob("vectors/*/*.parquet")} == made
-    # Two actors share one collection, and make the very files.
+    # Two actors share one collection, and write the same files.
     shared = Store(str(tmp_path / "shared"))
     loaded = api.load(spec, store=shared.uri)
     parts = loaded.computations(list(loaded.items()), 2)

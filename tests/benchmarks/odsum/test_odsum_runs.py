@@ -1,4 +1,4 @@
-"""ODSum's runs: the JSON document that they come to, and what becomes of answers that are none."""
+"""ODSum's runs: their JSON document, and unusable answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHARED = Path(__file__).resolve().parents[4] / "shared"
 
 
 def spec_of(folder: Path, **fields: Any) -> Path:
-    """A spec over the small meetings beside it."""
+    """A spec over the small meetings in the same folder."""
     if not (folder / "meetings").exists():
         meetings(folder / "meetings")
     base = {"kind": "odsum", "corpus": "meetings", "retrievers": [{"bm25": "split"}, "oracle"], "k": [1, 2], "executor": "inline"}
@@ -38,8 +38,8 @@ def test_retrieve_leaves_the_summarizers_aside_and_writes_trec_and_beir(tmp_path
     assert found["calls"]["made"] == 0 and found["summaries"] == []
     keys = {"retriever", "k", "n", "precision", "recall", "f1", "ndcg", "ap", "mrr"}
     assert [set(row) for row in found["retrieval"]] == [keys] * 6
-    # Read back, the rankings are a retriever and the BEIR folder a collection of the same figures.
-    # The scores are BM25's own, but where a tie would be broken by the documents' names.
+    # Read back, the rankings are a retriever and the BEIR folder is a collection, with the same figures.
+    # The scores are BM25's own, except if a tie would be broken by the documents' names.
     ranked = api.table(found["run"], "ranked", str(tmp_path / "store")).filter(retriever="bm25-split").sort("query_id", "rank")
     lines = [line.split() for line in (tmp_path / "trec/bm25-split.run").read_text("utf-8").splitlines()]
     assert [float(line[4]) for line in lines] == pytest.approx(ranked["score"].to_list(), abs=1e-30)
@@ -116,7 +116,7 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
     )
     item = "0/oracle/offline/support+map-reduce"
     told = summhay("explain", found["run"], item, "--store", tmp_path / "store")
-    assert len(told["calls"]) == 1 + 1 + 2  # map of the one gold document, reduce, two criteria
+    assert len(told["calls"]) == 1 + 1 + 2  # Calls: map of the one gold document, reduce, two criteria.
 
 
 def test_the_oracle_shows_all_gold_beside_a_retriever_that_is_cut(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_a
     assert sorted((row["query_id"], row["error"]) for row in listed) == [
         *(("2", "missing_answer"), ("3", "empty_answer"), ("4", "missing_answer")),
     ]
-    # Where there is one retriever and one k, the answers are taken to be made of these.
+    # If there is one retriever and one k, the answers are assigned to them.
     one = summhay("run", spec_of(tmp_path, **fields, retrievers=["oracle"], k=[2]), "--store", tmp_path / "store", code=4)
     assert [(row["retriever"], row["k"]) for row in one["summaries"]] == [("oracle", None)]
     cut = summhay("run", spec_of(tmp_path, **fields, retrievers=["bm25"], k=[2]), "--store", tmp_path / "store", code=4)
@@ -199,7 +199,7 @@ def test_an_imported_folder_is_named_by_its_content(tmp_path: Path) -> None:
 
 
 def test_the_release_of_stories_is_read_and_measured_whole(tmp_path: Path) -> None:
-    # A mark of the encoding, the line breaks of another system, blank parts, and a story of blank parts alone.
+    # A byte order mark, Windows line breaks, blank parts, and a story with only blank parts.
     stories(tmp_path / "stories")
     place = tmp_path / "stories" / "documents" / "dev.jsonl"
     row = json.loads(place.read_text("utf-8"))
@@ -211,7 +211,7 @@ def test_the_release_of_stories_is_read_and_measured_whole(tmp_path: Path) -> No
         found = summhay("retrieve", spec_of(tmp_path, **fields, drop_blank=drop), "--store", tmp_path / "store")
         rows = {row["retriever"]: row for row in found["retrieval"] if row["k"] == 3}
         assert {name: row["n"] for name, row in rows.items()} == {"bm25-split": n, "oracle": n}
-        # Three gold parts, of which one is blank; two where blank ones are dropped.
+        # Three gold parts, one of them blank; two if blank parts are dropped.
         assert rows["oracle"]["recall"] == 1.0 and any(expected in told for told in found["warnings"])
     assert any("no gold document: retrieval is not scored: 2 (14-1, 14-2)" in told for told in found["warnings"])
     whole = load(spec_of(tmp_path, **fields)).collection

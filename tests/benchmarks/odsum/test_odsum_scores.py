@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.odsum.tables import TABLES, QueryRow, RatingRow, Sum
 
 pytestmark = pytest.mark.core
 
-# Two references a query. Of "b" one rating failed, of "c" no text was written.
+# Each query has two references. "b" lacks one rating, and "c" has no text.
 RATED = {
     "a": {"consistency": (2.0, 4.0), "relevance": (1.0, 3.0)},
     "b": {"consistency": (5.0,), "relevance": (5.0, 5.0)},
@@ -64,7 +64,7 @@ def test_log_probabilities_have_no_votes_to_pool() -> None:
     assert scored(spec_of(logprobs=5), votes=0)["ratings"]["pooled"].to_list() == [None, None]
 
 
-def test_each_metric_says_how_many_it_scored() -> None:
+def test_each_metric_reports_its_number_of_scores() -> None:
     found = scored(spec_of())
     [row] = details(found)["summaries"]
     assert (row["n_expected"], row["n_scored"], row["n_rouge"], row["n_geval"]) == (3, 2, 2, 1)

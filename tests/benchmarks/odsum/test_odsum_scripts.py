@@ -1,4 +1,4 @@
-"""Texts in scripts other than Latin: what is alike has ROUGE 1, the right document comes first, a tokenizer's zeros are told."""
+"""Texts in scripts other than Latin: equal texts have ROUGE 1, the right document comes first, and missing words are reported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def collection(folder: Path, name: str) -> None:
 
 
 def measured(folder: Path, **fields: Any) -> tuple[dict[str, float], dict[str, Any], list[str]]:
-    """Retriever -> its precision at 1, the row of an answer that is the reference, and what was told."""
+    """Retriever -> its precision at 1, the row of an answer that equals the reference, and the warnings."""
     retrievers = ["keywords", "bm25", {"bm25": "stems"}]
     base = {"kind": "odsum", "corpus": "own", "retrievers": retrievers, "k": [1], "executor": "inline"}
     answers = [{"answers": "same.jsonl", "name": "same"}]
@@ -72,7 +72,7 @@ def test_words_are_found_in_every_script_unless_the_papers_are_asked_for(tmp_pat
     assert any("rouge: summaries with their references: 1 of 1 are not in Latin script" in line for line in told)
 
 
-def test_a_ranking_without_any_word_of_the_query_is_told(tmp_path: Path) -> None:
+def test_a_ranking_without_any_word_of_the_query_is_reported(tmp_path: Path) -> None:
     collection(tmp_path, "chinese")
     precision, _, told = measured(tmp_path, script="latin")
     assert precision == {"keywords": 0.0, "bm25": 0.0, "bm25-stems": 0.0}
@@ -89,7 +89,7 @@ def test_extracts_take_the_sentences_that_a_summary_needs(name: str, method: str
     assert len(everything.index) == 6
     [some] = extract(source, ferry, method, [count_tokens(ferry) + 3]).values()
     assert method == "lead" or {3, 4, 5} <= set(some.index)
-    # The paper's code knows none of these ends of sentences.
+    # The paper's code recognizes none of these ends of sentences.
     [whole] = extract(source, ferry, method, [10_000], "release").values()
     assert len(whole.index) < 6
 

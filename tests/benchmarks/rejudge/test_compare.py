@@ -1,4 +1,4 @@
-"""Two judges on one run: what they agree on is counted where both have scored."""
+"""Two judges on one run: their agreement counts insights that both have scored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FULL, PARTIAL, NONE = "FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """Two systems, judged by the free judge one insight a call, and again all together under another name."""
+    """Two systems. The free judge judges them one insight per call, and again all insights together under another name."""
     found = source_run(tmp_path_factory.mktemp("source"), summarizers=["offline/lead", "offline/support"])
     judged_again(found, spec=judges(found, "{model: offline/judge, name: together, strategy: per_summary}"))
     return found
@@ -38,7 +38,7 @@ def judges(run: RunStore, *entries: str) -> str:
 
 
 def invented(run: RunStore, name: str, verdicts: Sequence[tuple[str, int | None, float]]) -> None:
-    """A rejudge whose judge says this of the first cell's insights, in their order: label, bullet, joint."""
+    """A rejudge with these verdicts on the first cell's insights, in order: label, bullet, joint."""
     workload = rejudging(run, spec=judges(run, f"{{model: offline/judge, name: {name}, max_tokens: {100 + len(name)}}}"))
     cell = run.table("summaries")["cell_id"][0]
     insights = run.table("judgments", [cell])["insight_id"].to_list()
@@ -100,7 +100,7 @@ def test_only_what_both_scored_counts(run: RunStore) -> None:
     assert first["insight"] and first["texts"][1] is None and second["texts"] == [bullets[1], bullets[0]]
 
 
-def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
+def test_the_agreement_is_printed_as_json_and_in_tables(run: RunStore) -> None:
     found = compare_judges(run, ["offline/judge", "together"])
     told = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert set(told) == {"run", "judges", "n_scored", "agreement", "ranking", "systems", "differences", "usd", "input_tokens"}

@@ -1,4 +1,4 @@
-"""A person's own judge, and rejudges of which nothing came: both are read back without code, and nothing is left over."""
+"""A user's own judge, and rejudges without results: both are read back without the user's code, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 @pytest.fixture
 def forget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Forget:
-    """The module `mine_judges` can be imported; what it gives takes it away again."""
+    """Make the module `mine_judges` importable; call the result to remove it again."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "mine_judges.py").write_text(CODE, encoding="utf-8")
 
@@ -83,7 +83,7 @@ def forget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Forget:
 
 
 def read_back(run: RunStore, judges: tuple[str, str], out: Path) -> tuple[Any, ...]:
-    """What `score`, `compare`, `export` and the like say."""
+    """The output of `score`, `compare`, `export` and similar commands."""
     store = run.store.uri
     [path] = api.export(run.run_id, out, store, judges[0])
     scores = {one.judge: one.coverage for one in api.score(run.run_id, store).systems}
@@ -115,7 +115,7 @@ def test_a_rejudge_without_a_judgment_is_none_of_the_runs_judges(run: RunStore) 
         api.compare(run.run_id, store=run.store.uri)
     assert [one.judge for one in judges_of(run)] == ["offline/judge"]
     later, _ = judged_again(run, "offline")
-    # Two that judged: none need be named.
+    # If only two have judged, their names need not be given.
     assert api.compare(run.run_id, store=run.store.uri).judges == ("offline/judge", f"offline/judge ({later.run_id})")
     with pytest.raises(StoreError, match="give that run"):
         api.compare(later.run_id, store=run.store.uri)

@@ -1,4 +1,4 @@
-"""Panels of judges in a run: each member is asked once, whoever else asks it, and what each said is kept and shown."""
+"""Panels of judges in a run: each member is asked once, also if others ask it, and each verdict is kept and shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PANEL = "panel(openai/judge,per_insight(offline),offline)"
 
 
 def say(model: str, prompt: str) -> str:
-    """An answer to a judge's prompt: every other insight, by its length, is covered by the first bullet."""
+    """An answer to a judge's prompt: the first bullet covers every other insight, chosen by its length."""
     covered = len(prompt) % 2
     return json.dumps({"coverage": "FULL_COVERAGE" if covered else "NO_COVERAGE", "bullet_id": 1 if covered else "NA"})
 
@@ -74,7 +74,7 @@ def test_a_panel_asks_each_member_once_and_keeps_what_each_says(tmp_path: Path, 
     assert compared.usd[1] == pytest.approx(compared.usd[0])  # type: ignore[union-attr]
 
 
-def test_a_judge_that_is_asked_again_tells_how_far_it_agrees_with_itself(tmp_path: Path) -> None:
+def test_a_judge_that_is_asked_again_reports_its_agreement_with_itself(tmp_path: Path) -> None:
     thrice = {"model": "offline/judge", "strategy": "per_insight", "repeats": 3}
     result, run = answered(tmp_path / "store", judges=[thrice])
     assert result.calls["made"] == N_QUERIES + 3 * N_INSIGHTS

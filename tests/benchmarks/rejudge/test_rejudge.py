@@ -1,4 +1,4 @@
-"""New judgments beside the old ones: what is judged, by whom, and what a run then says of its judges."""
+"""New judgments in addition to the old ones: their items and judge, and what the run reports about its judges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 @pytest.fixture(scope="module")
 def judged(run: RunStore) -> RunStore:
-    """The run's summaries, judged by the free judge together: another judge than the run's own, with its label."""
+    """The run's summaries, judged by the free judge all together: a different judge than the run's own, with its label."""
     return judged_again(run, "offline")[0]
 
 
@@ -123,7 +123,7 @@ def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(t
     judged_again(run, "offline")
     assert {one.judge: one.runs for one in judges_of(run)}[together] == (first.run_id, second.run_id), "each is named once"
     assert all_rows(run, "judgments").filter(pl.col("judge") == together).height == N_INSIGHTS
-    # The report shows at every summary what the rejudge failed to judge, in the box of its insight.
+    # The report shows for every summary which insights the rejudge failed to judge, with the insight.
     samples = list(workload_of(run).samples(run).samples)
     verdicts = [row for sample in samples for part in sample.parts if part["kind"] == "verdicts" for row in part["verdicts"]]
     lost = [row for row in verdicts if row["said"].startswith("missing_answer: ")]
@@ -158,7 +158,8 @@ def test_a_plan_knows_the_summaries(run: RunStore, judged: RunStore) -> None:
     assert [(stage.calls, stage.reused) for stage in done.stages] == [(0, N_QUERIES)]
     [each], [shared] = planned("openai/gpt-4o").stages, planned("per_summary(openai/gpt-4o)").stages
     assert (each.calls, shared.calls) == (N_INSIGHTS, N_QUERIES)
-    # One call a summary says of as many insights as its calls one by one; the bullets are sent once instead of 22 / 4 times.
+    # One call per summary has the verdicts of as many insights as the separate calls; bullets are sent once instead of 22 / 4
+    # times.
     assert shared.output_tokens == each.output_tokens == N_INSIGHTS * 20
     assert shared.input_tokens < each.input_tokens
     tenth = planned("cascade(offline,openai/gpt-4o,0.1)")
@@ -173,7 +174,7 @@ def test_settings_come_from_the_spec_or_the_run(run: RunStore, tmp_path: Path) -
     assert whole == named and (named.label, named.max_tokens) == ("mine", 50)
     blended = rejudging(run, "blend(openai/mine,offline)", spec=path).spec
     assert [one.label for one in blended.judges] == ["blend(openai/mine,offline)"]
-    # What it is made of is asked as it is alone: so its answers are shared.
+    # Each part is asked as it is asked alone, so that its answers are shared.
     mixed, _ = blended.parts()
     assert (mixed.api_base, mixed.price, mixed.max_tokens) == ("http://127.0.0.1:9/v1", named.price, 50)
     [own] = rejudging(run, "offline/judge").spec.judges
@@ -204,7 +205,7 @@ def test_a_runs_spec_says_who_judges_how_and_within_which_budget(run: RunStore, 
     mine = whole.models.settings()["openai/mine"]
     assert (mine.limits.rpm, mine.limits.concurrency, mine.api_base) == (2, 3, reach["api_base"])
     assert (mine.token_margin, mine.max_answer_bytes) == (2.0, 4096)
-    # A summarizer's model judges as the spec reaches it.
+    # A summarizer's model judges with the endpoint of the spec.
     writer = rejudging(run, "openai/writer", spec=write(tmp_path, yaml.safe_dump(fields))).models.settings()["openai/writer"]
     assert (writer.limits.rpm, writer.api_base, writer.token_margin) == (1, reach["api_base"], 2.0)
 

@@ -1,4 +1,5 @@
-"""Whom a cascade asks about where all summaries are known: exactly a share, or what a budget surely pays for."""
+"""The insights that a cascade asks its model about, if all summaries are known: exactly a share, or as many as a budget surely
+pays for."""
 
 from __future__ import annotations
 
@@ -31,13 +32,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 @pytest.fixture(scope="module")
 def free(run: RunStore) -> Uncertain:
-    return Uncertain.of(judged_again(run, "offline")[0], "offline/judge")
+    return Uncertain.from_run(judged_again(run, "offline")[0], "offline/judge")
 
 
 def test_the_least_certain_share_is_asked_exactly() -> None:
-    assert FIVE.asked(0.2) == {"a": ["i2"]}
-    assert FIVE.asked(0.4) == {"a": ["i2"], "b": ["i1"]}, "of equals the first"
-    assert FIVE.asked(1) == {"a": ["i1", "i2"], "b": ["i1", "i2"], "c": ["i1"]}
+    assert FIVE.insights_to_ask(0.2) == {"a": ["i2"]}
+    assert FIVE.insights_to_ask(0.4) == {"a": ["i2"], "b": ["i1"]}, "of equals the first"
+    assert FIVE.insights_to_ask(1) == {"a": ["i1", "i2"], "b": ["i1", "i2"], "c": ["i1"]}
     choice = FIVE.choice("cascade", 0.4)
     assert (choice.n_asked, choice.n) == (2, 5)
     assert choice.uncertainty_asked == pytest.approx((0.4 + 0.3) / 2)
@@ -48,7 +49,7 @@ def test_the_least_certain_share_is_asked_exactly() -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.01, 1))
 def test_nobody_who_is_left_is_less_certain_than_somebody_who_is_asked(uncertainties: list[float], share: float) -> None:
     names = [str(index) for index in range(len(uncertainties))]
-    asked = Uncertain(names, names, uncertainties).asked(share)
+    asked = Uncertain(names, names, uncertainties).insights_to_ask(share)
     assert len(asked) == round(share * len(names))
     inside = [one for name, one in zip(names, uncertainties, strict=True) if name in asked]
     outside = [one for name, one in zip(names, uncertainties, strict=True) if name not in asked]
@@ -67,7 +68,7 @@ def test_a_share_is_written_into_an_open_name_alone() -> None:
 
 def with_asked(workload: Rejudge, free: Uncertain, share: float) -> Rejudge:
     [name] = cascades_of(workload)
-    workload.chosen = {free.choice(name, share): free.asked(share)}
+    workload.chosen = {free.choice(name, share): free.insights_to_ask(share)}
     return workload
 
 
@@ -87,7 +88,7 @@ def test_a_budget_pays_for_what_it_chose(run: RunStore, free: Uncertain, name: s
         share, expected, most = affordable(workload, spec, free, budget)
         assert 0 < expected < most <= budget
         planned = plan(with_asked(rejudging(run, with_share(name, share)), free, share), run.store)
-        # As the plan counts the same calls: what is rounded off the share only makes it cheaper.
+        # The plan counts the same calls: rounding the share can only make it cheaper.
         assert planned.usd["max"] <= most + 1e-9
         shares.append(share)
     assert shares == sorted(shares) and shares[-1] == 1, "the last pays for all"
@@ -125,9 +126,9 @@ def test_a_budget_is_shared_with_no_other_paid_judge(run: RunStore) -> None:
 @pytest.mark.parametrize("share", [0.25, *(pytest.param(share, marks=pytest.mark.soak) for share in (0.1, 0.5, 1.0))])
 def test_exactly_the_chosen_are_asked(run: RunStore, free: Uncertain, share: float) -> None:
     held, result = judged_again(run, f"cascade(offline,replay/gpt-4o,{share})")
-    asked = {(cell, insight) for cell, insights in free.asked(share).items() for insight in insights}
+    asked = {(cell, insight) for cell, insights in free.insights_to_ask(share).items() for insight in insights}
     failed = held.table("failures")
-    # The sample holds no released judgment: whoever is asked about fails, and stays failed.
+    # The sample has no released judgment, so every insight that is asked about fails, and stays failed.
     assert set(failed.select("cell_id", "insight_id").iter_rows()) == asked
     assert set(failed["error"].to_list()) == {"missing_answer"} and len(asked) == round(share * N_INSIGHTS)
     assert [(one.share, one.n_asked, one.by_budget) for one in result.scores.choices] == [(share, len(asked), False)]
@@ -141,7 +142,7 @@ def test_exactly_the_chosen_are_asked(run: RunStore, free: Uncertain, share: flo
 def test_the_free_judge_rates_every_insight_of_the_run(run: RunStore, free: Uncertain) -> None:
     counts = Counter(free.cells)
     assert sum(counts.values()) == N_INSIGHTS and set(counts) == set(run.table("summaries")["cell_id"].to_list())
-    # What a cascade asks of the free judge is the rejudge that `offline` alone would be.
+    # The questions of a cascade to the free judge are the rejudge that `offline` alone would be.
     before = run.store.run_ids()
     judged_again(run, "cascade(offline,replay/gpt-4o,0.35)")
     assert len(run.store.run_ids()) == len(before) + 1

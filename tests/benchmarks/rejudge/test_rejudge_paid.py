@@ -1,4 +1,4 @@
-"""A paid rejudge at a simulated provider: killed, stopped by its budget and resumed, it asks nothing twice."""
+"""A paid rejudge with a simulated provider is killed, stopped by its budget and resumed, and asks nothing twice."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_rejudge_is_resumed_after_a_kill_and_within_its_budget(tmp_path: Path,
     killed = answered(store)
     assert 0 < len(killed) < ALL_CALLS
 
-    # What is spent counts: the budget leaves room for a part of the rest.
+    # Spent money counts: the budget leaves room for a part of the rest.
     spent = sum(one["usd_micros"] for one in log_records(store)) / 1e6
     budget = spent * ALL_CALLS / len(killed) * 0.7
     stopped = summhay(*command, "--budget", f"{budget:.6f}", code=3)
@@ -83,7 +83,7 @@ def test_a_rejudge_is_resumed_after_a_kill_and_within_its_budget(tmp_path: Path,
         "beyond each call once, what was in flight at the kill"
     )
 
-    # The same judge on the same summaries in another store, undisturbed: the same tables.
+    # The same judge on the same summaries in another store, without interruptions, gives the same tables.
     other = source_run(tmp_path / "other", summarizers=["offline/lead", "offline/support"])
     clean, _ = judged_again(other, spec=str(spec))
     assert clean.run_id == done["run"] and same_rows(Store(str(store)).run(done["run"]), clean)
@@ -96,7 +96,7 @@ def test_on_ray_and_inline_its_tables_are_the_same(tmp_path: Path, provider: Sim
     spec, held = spec_of(tmp_path, provider), []
     for executor in ("ray", "inline"):
         run = source_run(tmp_path / executor, summarizers=["offline/lead", "offline/support"])
-        # The free judge of the cascade is done already: one Ray for the rest.
+        # The free judge of the cascade is done already, so one Ray suffices for the rest.
         judged_again(run, "offline")
         names = ("--judge", "openai/judge", "--judge", "cascade(offline,replay/gpt-4o,0.5)")
         command = ("rejudge", run.run_id, *names, "--spec", spec, "--store", run.store.uri, "--executor", executor)

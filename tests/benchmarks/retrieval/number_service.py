@@ -1,4 +1,4 @@
-"""A service of embeddings and reranking on 127.0.0.1 whose numbers a test can damage; else they are the simulator's."""
+"""A service of embeddings and reranking on 127.0.0.1, with the simulator's numbers unless a test damages them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Damage = Callable[[str, list[str], dict[str, Any]], None]
 
 @dataclass
 class Served:
-    """`calls`: task and texts of each request. `micros`: the bill, at a dollar per million tokens and 0.002 dollars a search."""
+    """`calls`: task and texts of each request. `micros`: the bill, at a dollar per million tokens and 0.002 dollars per
+    search."""
 
     base: str = ""
     damage: Damage | None = None

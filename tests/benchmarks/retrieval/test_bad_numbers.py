@@ -1,4 +1,4 @@
-"""Numbers of a service that cannot be used: paid, told, kept for `explain`, never taken for an answer, and asked for again."""
+"""Unusable numbers from a service are paid, reported, kept for `explain`, never used as an answer, and requested again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def packed(values: list[float]) -> str:
 
 
 def of_documents(change: Callable[[list[dict[str, Any]]], object]) -> Damage:
-    """Damages the vectors of the documents, which one request asks for and every query needs."""
+    """Damages the vectors of the documents, which come from one request and which every query needs."""
 
     def damage(task: str, texts: list[str], body: dict[str, Any]) -> None:
         if task == "embed" and len(texts) > 1:
@@ -50,7 +50,7 @@ def of_documents(change: Callable[[list[dict[str, Any]]], object]) -> Damage:
 
 
 def of_scores(score: Any) -> Damage:
-    """Damages the first reranking of all."""
+    """Damages the very first reranking."""
     seen: list[Any] = []
 
     def damage(task: str, texts: list[str], body: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ def of_scores(score: Any) -> Damage:
 
 
 def of_length(*lengths: int) -> Damage:
-    """The vectors of each request are cut to the next of these lengths; the last one stays."""
+    """Cuts the vectors of each request to the next of these lengths; the last length stays."""
     left = list(lengths)
 
     def damage(task: str, texts: list[str], body: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def run(spec: dict[str, Any], store: Path) -> tuple[Any, pl.DataFrame]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
-    """The rankings by an undamaged service, by the way it is asked."""
+    """The rankings by an undamaged service, for each way to ask it."""
     with pytest.MonkeyPatch.context() as patch, number_service() as served:
         patch.setenv("SIMULATED_API_KEY", "sk-simulated")
         _, ranked = run(fields(served, "embed", "rerank"), tmp_path_factory.mktemp("whole"))
@@ -155,7 +155,7 @@ def test_a_failed_attempt_stays_to_be_explained(service: Served, tmp_path: Path,
     ("lengths", "failed", "asked_again"),
     [
         pytest.param((16, 8, 16), 1, 1, marks=pytest.mark.soak),
-        # The first answer was the wrong one: it is asked for again as well.
+        # The first answer was the wrong one: it is requested again as well.
         ((8, 16), 4, 5),
         pytest.param((8, 16, 8, 16), 3, 5, marks=pytest.mark.soak),
     ],
@@ -172,7 +172,7 @@ def test_vectors_of_another_length_than_the_models_others(
     service.damage = None
     again, ranked = run(spec, store)
     assert (again.status, again.usd["spent"]) == ("done", service.micros / 1e6)
-    # Which of the first answers had the length that turned out to be right depends on the order in which they came.
+    # The order of the first answers decides which of them had the right length.
     assert failed <= again.calls["made"] <= asked_again
     assert ranked.equals(expected["embed"])
     n_sent = len(service.calls)
@@ -194,7 +194,7 @@ def test_vectors_are_held_against_those_of_other_runs(service: Served, tmp_path:
 
 
 def test_a_service_that_contradicts_itself_is_given_up(service: Served, tmp_path: Path) -> None:
-    """In doubt, an answer decides against what is stored. If the next one says otherwise, all would be paid for again."""
+    """In doubt, an answer overrules stored vectors. If the next answer contradicts it, everything would be paid for again."""
     store, spec = tmp_path / "store", fields(service, "embed")
     service.damage = of_length(16, 8, 16)
     assert run(spec, store)[0].status == "partial"
@@ -205,7 +205,7 @@ def test_a_service_that_contradicts_itself_is_given_up(service: Served, tmp_path
     assert run(spec, store)[0].status == "done"
 
 
-def test_vectors_of_zeros_are_kept_and_told(service: Served, tmp_path: Path) -> None:
+def test_vectors_of_zeros_are_kept_and_reported(service: Served, tmp_path: Path) -> None:
     store, spec = tmp_path / "store", fields(service, "embed")
     service.damage = of_documents(lambda data: [entry.update(embedding=packed([0.0] * 16)) for entry in data[:2]])
     found, _ = run(spec, store)
@@ -236,6 +236,6 @@ def test_what_is_paid_is_kept_where_the_length_cannot_be(service: Served, expect
 def test_usage_that_makes_no_sense_is_charged_at_most_the_worst_case(meta: Any, service: Served, tmp_path: Path) -> None:
     service.damage = lambda task, texts, body: body.update(meta=meta)
     found, _ = run(fields(service, "rerank"), tmp_path / "store")
-    # A model that claims more than was reserved is given up.
+    # A model that reports more than the reservation is stopped.
     assert 1 <= found.calls["made"] <= 4 and found.calls["failed"] == 0
     assert 0 < found.usd["spent"] <= found.calls["made"] * 0.002

@@ -1,4 +1,4 @@
-"""Rankings are measured some at a time: the figures are those of all at once, and memory does not grow with the rankings."""
+"""Rankings are measured in parts: the figures equal those of all at once, and memory does not grow with the rankings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from summhay_ray.benchmarks.retrieval.rankings import RankedDocument, RetrievedQ
 
 
 def tables() -> Frames:
-    """Rankings of eight documents by three retrievers, one of which shows the corpus itself, for four queries of five corpora."""
+    """Rankings of eight documents by three retrievers, one of which returns the corpus itself, for four queries of five
+    corpora."""
     draw = random.Random(1)
     ranked: list[Any] = []
     retrieved: list[Any] = []

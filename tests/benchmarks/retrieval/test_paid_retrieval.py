@@ -1,4 +1,4 @@
-"""Embedding and reranking services: keyed, planned, paid once, within the budget, as any call."""
+"""Embedding and reranking services are calls like any other: keyed, planned, paid once, within the budget."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_plan_names_the_stages_and_a_budget_stops_and_goes_on(base: str, tmp_p
     assert (done.status, bill["repeated"], done.usd["spent"]) == ("done", 0, bill["micros"] / 1e6)
     assert embed.usd_min + rerank.usd_min <= done.usd["spent"] <= embed.usd_max + rerank.usd_max
     assert sum(one.calls for one in (embed, rerank)) == bill["served"]
-    # Rankings alone ask what is answered already.
+    # Rankings alone ask only questions that are already answered.
     assert api.specs.retrieve(spec, store=store, executor="inline").calls["made"] == 0
     tables = api.table(done.run, "rankings", store)
     assert tables.height == len(tables.unique(["haystack_id", "subtopic_id", "retriever", "rank"]))
@@ -111,12 +111,12 @@ def test_jina_and_voyage_are_asked_by_litellm(base: str, tmp_path: Path, entry: 
 
 
 def test_a_plan_of_what_is_answered_in_part_counts_what_is_left(base: str, tmp_path: Path) -> None:
-    """Of vectors some are known, some are not: they are of one length all the same."""
+    """Some vectors are known and some are not; all have the same length."""
     store, embed = str(tmp_path / "store"), entries(base)[1]
     api.specs.retrieve(fields(base, retrievers=[embed]), store=store, executor="inline")
     other = {**fields(base, retrievers=[{**embed, "document_prefix": "passage: "}]), "summarizers": ["offline/lead"]}
     planned = {one.stage: one.calls for one in api.plan(other, store).stages}
-    # The queries' vectors are known, the 36 documents' are one request.
+    # The queries' vectors are known; one request asks for the vectors of the 36 documents.
     assert (planned["embed"], planned["summarize"]) == (1, 4)
 
 

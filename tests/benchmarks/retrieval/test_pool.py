@@ -1,4 +1,4 @@
-"""Models in a pool of actors give what they give in one process, and what is killed is not computed again."""
+"""Models in a pool of actors give the same results as in one process, and a kill loses no stored result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_actor_keeps_what_a_part_needs(tmp_path: Path, monkeypatch: pytest.Mo
     parts = loaded.computations(list(loaded.items()))
     lost = [{**part, "corpus": "0" * 64} for part in parts]
     monkeypatch.setattr(pools.ray, "get_runtime_context", lambda: SimpleNamespace(get_actor_id=lambda: "actor"))
-    # What cannot be computed is left to preparing, which reports it.
+    # If something cannot be computed, preparing the item reports it.
     for some, n_texts in ((lost, 0), (parts, None), (parts, 0)):
         (computed,) = Computer(order)({"parts": np.array([json.dumps(some)])})["computed"]
         assert n_texts is None or json.loads(computed)["took"].get("texts", 0) == n_texts

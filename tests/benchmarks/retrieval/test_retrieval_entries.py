@@ -1,4 +1,4 @@
-"""Retrievers as a spec names them."""
+"""Retrievers in a spec."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_what_tables_call_them() -> None:
         ({"embed": "./none"}, "model './none': no such folder"),
     ],
 )
-def test_a_wrong_entry_is_told_in_one_line(tmp_path: Path, entry: Any, told: str) -> None:
+def test_a_wrong_entry_is_refused_in_one_line(tmp_path: Path, entry: Any, told: str) -> None:
     with pytest.raises(SpecError) as caught:
         workload(tmp_path, entry)
     assert told in str(caught.value) and "\n" not in str(caught.value)
 
 
 def lacking(*, embeds: bool) -> list[tuple[str, str | None]]:
-    """(provider, api_base) of each that offers no such service: without an address, and at the provider's own."""
+    """(provider, api_base) of each provider without the service: without an address, and with the provider's own address."""
     found = [(name, known) for name, known in PROVIDERS.items() if ("embed" if embeds else "rerank") not in known.services]
     own = [(name, f"https://{known.domains[0]}/v1") for name, known in found if known.domains and "*" not in known.domains[0]]
     return [*((name, None) for name, _ in found), *own]
@@ -109,7 +109,7 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_of_mappings_keeps_what_it_stands_on(tmp_path: Path) -> None:
-    """The file of rankings is gone when the run is scored and resumed; another file's content is another run."""
+    """When the run is scored and resumed, the file of rankings is gone. A file with other content makes another run."""
     first = workload(tmp_path, "bm25")
     (haystack,) = first.grid.haystacks.values()
     lines = [f"{one.subtopic_id} Q0 {haystack.documents[2].document_id} 1 1.5 mine\n" for one in haystack.subtopics]

@@ -1,4 +1,4 @@
-"""Retrieval that is killed in the middle: nothing answered is paid again, nothing kept is computed again, rankings are equal."""
+"""Retrieval is killed in the middle: no answer is paid twice, no stored result is computed twice, and the rankings are equal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def entries(base: str) -> list[Any]:
 def test_services_that_are_killed_with_the_driver_are_paid_once(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 twice, a budget throughout: calls sent twice are at most those that may be out at a kill."""
+    """Two `kill -9` with a budget: the calls sent twice are at most those that may be in flight at a kill."""
     monkeypatch.setenv("KILLS_KEY", KEY)
     where = {"haystacks": ["sample/news", "sample/conversation"]}
     if kind == "odsum":
@@ -68,7 +68,7 @@ def test_services_that_are_killed_with_the_driver_are_paid_once(
         assert bill["repeated"] <= len(KILLS_AT) * 2 * AT_ONCE
         assert bill["served"] - bill["repeated"] == calls
         assert (again["calls"]["made"], provider.stats()["served"]) == (0, bill["served"])
-        # What was in flight at a kill is charged at its worst: never less than the bill, never more than the budget.
+        # Calls in flight at a kill are charged their worst case: never less than the bill, never more than the budget.
         assert bill["micros"] <= BUDGET * 1e6 and done["usd"]["spent"] <= BUDGET
         alone = summhay("run", spec, "--store", tmp_path / "undisturbed")
         assert done["retrieval"] == alone["retrieval"] and done["run"] == alone["run"]
@@ -81,7 +81,7 @@ def test_services_that_are_killed_with_the_driver_are_paid_once(
 @pytest.mark.parametrize("kind", ["retrieval", "odsum"])
 @pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
 def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(executor: str, kind: str, tmp_path: Path) -> None:
-    """The driver is killed when some files are kept; on Ray one of two actors before it. The rest is computed once."""
+    """The driver is killed when some files are stored; on Ray, one of two actors before it. The rest is computed once."""
     where = {"haystacks": ["sample/news", "sample/conversation"]} if kind == "retrieval" else {"corpus": "many"}
     many(tmp_path / "many", 1500)
     fields = {"kind": kind, **where, "retrievers": [{"embed": str(sentence_model(tmp_path / "small")), "max_tokens": 60}]}
@@ -114,7 +114,7 @@ def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(
 
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Ray gives an actor one thread; with more, the last bits of a vector differ."""
+    """Ray gives an actor one thread; with more threads, the last bits of a vector differ."""
     torch = pytest.importorskip("torch")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = torch.get_num_threads()
@@ -124,7 +124,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def many(folder: Path, n: int) -> None:
-    """A collection of one's own with n documents."""
+    """A user's own collection with n documents."""
     (folder / "documents").mkdir(parents=True)
     for number in range(n):
         text = " ".join(f"apples {number} pears {number * place} figs" for place in range(20))
@@ -134,7 +134,7 @@ def many(folder: Path, n: int) -> None:
 
 
 def vectors(store: Path) -> dict[str, tuple[str, int]]:
-    """File of vectors -> the hash of its content, and when it was written."""
+    """File of vectors -> the hash of its content, and its time of writing."""
     found = store.glob("vectors/*/*.parquet")
     return {path.name: (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns) for path in found}
 

@@ -1,4 +1,4 @@
-"""`summhay retrieve`: rankings and what they are worth, without a summary."""
+"""`summhay retrieve`: rankings and their figures, without summaries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIELDS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Retrieved:
-    """What `FIELDS` retrieve: the result, and a folder with the store and TREC's files."""
+    """The rankings of `FIELDS`: the result, and a folder with the store and TREC's files."""
 
     folder: Path
     result: Any
@@ -75,7 +75,7 @@ def test_the_rows_are_those_that_ir_measures_finds_in_the_files(found: Retrieved
 
 
 def test_what_the_budget_shows_is_what_a_summarizer_is_shown(found: Retrieved) -> None:
-    """A run of summaries has the same table, and its contexts the same documents."""
+    """A run of summaries has the same table, and its contexts have the same documents."""
     store = Store(found.store)
     run = summhay_ray.run({**FIELDS, "summarizers": ["offline/lead"]}, store=found.store, executor="inline")
     shown = {
@@ -99,7 +99,7 @@ def test_a_second_time_nothing_is_computed_and_summarizers_change_nothing(found:
 
 
 def measured(folder: Path, retrievers: Sequence[Any] = ("bm25",), **fields: Any) -> tuple[dict[str, Any], str]:
-    """The first row at k = 1, with its `n_expected`, and the warnings of a run over a BEIR folder or over run files alone."""
+    """The first row at k = 1 with its `n_expected`, and the warnings, for a run over a BEIR folder or over run files alone."""
     place = {"corpora": [str(folder)]} if (folder / "corpus.jsonl").exists() else {}
     spec = {"kind": "retrieval", **place, "retrievers": list(retrievers), "k": [1], **fields}
     done = api.specs.retrieve(spec, store=str(folder / "store"), executor="inline").to_json()
@@ -108,7 +108,7 @@ def measured(folder: Path, retrievers: Sequence[Any] = ("bm25",), **fields: Any)
 
 def test_queries_without_a_judgment_are_not_asked(tmp_path: Path) -> None:
     row, warnings = measured(beir(tmp_path / "small", qrels="q1\td2\t2\nq1\td1\t1\n"), ["bm25", "random"])
-    # q1 asks for plums: d2, whose grade is the highest
+    # q1 asks for plums: d2 has the highest grade.
     assert (row["n"], row["n_expected"], row["precision"], row["recall"], row["ndcg"], row["mrr"]) == (1, 1, 1, 1 / 2, 1, 1)
     assert "small: 1 query (such as 'q2') without a judgment" in warnings
 
@@ -145,11 +145,11 @@ def test_splits_are_pooled_only_if_the_spec_says_so(tmp_path: Path) -> None:
 
 
 def test_run_files_and_qrels_need_no_corpus(tmp_path: Path) -> None:
-    """The floors are the figures of ir_measures, where a query that the run lacks scores 0."""
+    """The floors are the figures of ir_measures: a query that the run lacks scores 0."""
     draw = random.Random(3)
     documents, queries = [f"d{number}" for number in range(60)], [f"q{number}" for number in range(12)]
     gold = [f"{query} 0 {one} {draw.choice((0, 1, 2))}\n" for query in queries for one in draw.sample(documents, 9)]
-    # Scores of one decimal tie often.
+    # Scores with one decimal often tie.
     lines = [f"{query} Q0 {one} 1 {draw.randrange(10) / 10} t\n" for query in queries[:10] for one in draw.sample(documents, 30)]
     (tmp_path / "qrels").write_text("".join(gold) + "q12 0 d1 0\n")
     (tmp_path / "a.run").write_text("\ufeff" + "".join(lines) + "q99 Q0 d1 1 1.0 t\n")
@@ -194,8 +194,8 @@ def test_a_beir_folder_goes_out_and_comes_back(found: Retrieved, tmp_path: Path)
     assert [Path(one).name for one in corpora] == ["conversation", "news"]
     fields = {**{name: value for name, value in FIELDS.items() if name != "haystacks"}, "kind": "retrieval", "corpora": corpora}
     again = api.specs.retrieve(fields, store=str(tmp_path / "other"), executor="inline")
-    # The oracle ranks haystacks by how many insights a document holds, which a folder of yes and no does not say: within the
-    # budget it may show another relevant document.
+    # The oracle ranks haystacks by the number of insights in a document. A BEIR folder with grades of 0 and 1 has no such number,
+    # so another relevant document may come first within the budget.
     after, before = (
         [
             [row[name] or 0 for name in ROW[2:]]
@@ -298,7 +298,7 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
         ({"qrels": "q9\td1\t1\n"}, r"small/qrels/test.tsv: query 'q9' is not in queries.jsonl"),
     ],
 )
-def test_a_wrong_beir_folder_is_told_by_file_and_line(tmp_path: Path, changed: dict[str, str], told: str) -> None:
+def test_a_wrong_beir_folder_is_reported_by_file_and_line(tmp_path: Path, changed: dict[str, str], told: str) -> None:
     folder = beir(tmp_path / "small", **changed)
     with pytest.raises(SpecError, match=told):
         api.specs.retrieve({"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25"]}, store=str(tmp_path / "store"))
@@ -327,7 +327,7 @@ def test_the_command_prints_rows_or_tables(tmp_path: Path) -> None:
         ({"haystacks": ["sample/news"], "retrievers": ["released/vector"]}, "news holds no scores of 'released/vector'"),
     ],
 )
-def test_what_cannot_be_retrieved_is_told_in_one_line(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
+def test_wrong_retrieval_specs_are_refused_in_one_line(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError, match=told):
         api.specs.retrieve(fields, store=str(tmp_path / "store"))
 

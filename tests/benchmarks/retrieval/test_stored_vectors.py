@@ -1,4 +1,4 @@
-"""Vectors are content: computed once, whoever asks; a damaged file is found and made again."""
+"""Vectors are stored by content: computed once for all runs; a damaged file is found and made again."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def vectors(store: Path) -> dict[str, str]:
 def test_nothing_is_computed_twice(tmp_path: Path, models: dict[str, str], computed: list[str]) -> None:
     store = tmp_path / "store"
     first = retrieved(store, {"embed": models["embed"]})
-    # 36 documents and 4 queries, as far as the sample has them
+    # 36 documents and 4 queries, if the sample has them.
     assert len(computed) == len(set(computed)) > 30
     n, files = len(computed), vectors(store)
     retrieved(store, {"embed": models["embed"], "name": "again", "similarity": "dot"})
     fused = retrieved(store, {"fuse": ["bm25", {"embed": models["embed"]}]})
     assert len(computed) == n and vectors(store) == files
     assert {row[2] for row in fused} == {row[2] for row in first}
-    # A prefix makes other texts, a longest length another space.
+    # A prefix changes the texts; another maximum length changes the vector space.
     retrieved(store, {"embed": models["embed"], "query_prefix": "query "})
     assert len(computed) == n + 4
     retrieved(store, {"embed": models["embed"], "max_tokens": 8})
@@ -121,7 +121,7 @@ def test_a_file_whose_vectors_are_all_in_others_is_read_once(tmp_path: Path, mon
     files, read = LocalFiles(tmp_path), list[str]()
     keys = [VectorSpace.key(str(number)) for number in range(6)]
     for number, key in enumerate(keys):
-        # Two processes that have made the same vector, of texts whose numbers of tokens they count differently.
+        # Two processes have computed the same vector, for texts whose tokens they count differently.
         for n_tokens in (1, 2):
             VectorSpace(files, "s").put([key], np.full((1, 4), number, np.float32), [n_tokens])
     whole = files.read

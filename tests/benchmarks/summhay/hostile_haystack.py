@@ -1,4 +1,4 @@
-"""Haystacks that mean harm, in the released format: what a document, an insight or a query may hold and must not do."""
+"""Malicious haystacks in the released format: texts in a document, an insight or a query that must do no harm."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HARMS = {
 
 
 def hostile() -> dict[str, Any]:
-    """A document of each harm, and plain ones, an empty and a blank one; the facts stand in several of them."""
+    """A document for each attack, some plain ones, an empty one and a blank one; several of them contain the facts."""
     facts = list(FACTS.items())
     documents = []
     for place, (harm, text) in enumerate(HARMS.items()):

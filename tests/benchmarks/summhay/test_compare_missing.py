@@ -1,4 +1,4 @@
-"""Released systems of which something is missing: what fails is not rewarded, and takes nothing from the others."""
+"""Released systems with missing answers: failures are not rewarded, and do not affect other systems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Imported = Callable[[Callable[[Any], None]], RunStore]
 
 @pytest.fixture(scope="module")
 def imported(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Imported:
-    """Returns a function: the run of a copy of some of the release's systems, whose subtopics were edited."""
+    """Return a function that imports a copy of some of the release's systems with edited subtopics."""
 
     def run(edit: Callable[[Any], None]) -> RunStore:
         folder = tmp_path_factory.mktemp("copy")
@@ -67,7 +67,7 @@ def test_a_twin_whose_failed_judgments_are_missing_is_not_better(imported: Impor
         assert (one["n"], one["n_expected"], one["missing"]) == (n, 137, pytest.approx(1 - n / 137))
         assert one["mean"] == pytest.approx(own[f"{TWIN}-twin"][figure].mean())
         assert one["mean"] > standing(found, TWIN, figure)["mean"]
-        # What is missing as 0: below the twin, or equal where only zeros are missing.
+        # With missing answers as 0: below the twin, or equal if only zeros are missing.
         assert one["floor"] <= standing(found, TWIN, figure)["floor"] + 1e-12
         assert one["rank"] is None
     for pair in found.pairs.to_dicts():
@@ -99,7 +99,7 @@ def test_who_answers_only_the_easiest_queries_wins_no_pair(imported: Imported, r
         if pair["differs"] and (pair["paired"]["difference"] > 0) == (pair["a"]["system"] == "oracle_gpt-4o")
     ]
     assert found.of("joint").height == released_queries["system"].n_unique() - 1 and not higher
-    # It is no section's best system.
+    # It is not the best system in any section.
     shown = {section.slug: section for section in sections(score_run(run))}
     assert "oracle + gpt-4o" not in shown["subtopics"].text
     people = shown["people"].table

@@ -1,4 +1,4 @@
-"""Systems compared in pairs: on the queries that both answered, in one run or across two."""
+"""Pairs of systems, compared on the queries that both answered, in one run or across two."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
     se = np.sqrt((apart.reshape(2, 9).var(axis=1, ddof=1)).mean() / 18)
     assert (joint.se, joint.p) == pytest.approx((se, 2 * scipy.stats.t.sf(abs(apart.mean()) / se, 16)))
     others = compare_systems([released_run], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="haystacks")
-    # Never surer of other haystacks than of these.
+    # The conclusion for other haystacks is never more certain than for these.
     least = max(se, scipy.stats.sem(apart.reshape(2, 9).mean(axis=1)))
     assert pairs(others)[0].paired.p == pytest.approx(2 * scipy.stats.t.sf(abs(apart.mean()) / least, 1))
     assert "2 haystacks are few" in others.warnings[0]
-    # One judge: its mean bias cancels in coverage, and is scaled away in joint.
+    # Both systems have one judge: its mean bias cancels in coverage, and joint is scaled.
     assert found[1].corrected.difference == pytest.approx(found[1].paired.difference)
     assert abs(found[0].corrected.difference) < abs(joint.difference) and found[2].corrected is None
 
@@ -64,14 +64,14 @@ def test_of_78_systems_many_pairs_differ(released_scores: Any) -> None:
     [first, *_] = comparison.standings["joint"].to_dicts()
     assert first["name"] in comparison.best("joint") and (first["rank"], first["rank_low"], first["missing"]) == (1, 1, 0)
     assert len(comparison.best("joint")) == 17
-    # On one screen: the decision and the verdicts, then the leaderboard.
+    # One screen shows the decision and the verdicts, then the leaderboard.
     shown = [section_table(section) for section in screen_sections(comparison) if section.table is not None]
     assert len(shown) == 1 and shown[0] is not None and len(shown[0].rows) == 78
     assert (
         sum(table.height for section in screen_sections(comparison, True) if (table := section.table) is not None)
         == 2 * 78 + 3003
     )
-    # What sees the gold, as no one can in use, is no choice: oracles, and orders by where the gold is.
+    # Systems that see the gold are no choice, because no user could have them: oracles, and orders by the gold documents.
     decision = comparison.decision
     assert decision.use == decision.best == "full + gemini-1.5-pro" and decision.usd_per_query is None
     assert not {"oracle", "full top"} & {name.split(" + ")[0] for name in decision.not_shown_worse}
@@ -94,7 +94,7 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
 def test_few_queries_decide_nothing(run: RunStore) -> None:
     found = compare_systems([run])
     decision = json.loads(json.dumps(found.to_json()["decision"], allow_nan=False))
-    # Four queries: six are the least. Ten labels of each system that may be the best would check the judge.
+    # Four queries: six are required. Ten labels for each system that may be the best would check the judge.
     assert decision["use"] is None and decision["text"].startswith("No decision: 4 queries are too few")
     assert decision["more_queries"] >= 2 and decision["labels"] == 10 * len(found.best("joint"))
     by_record = compared_by_record(score_run(run))
@@ -126,7 +126,7 @@ def test_two_runs_are_compared_system_by_system(run: RunStore) -> None:
     assert chosen == (names[0], names[-1])
 
 
-def test_what_is_not_there_is_told_by_name(run: RunStore) -> None:
+def test_missing_names_are_reported(run: RunStore) -> None:
     with pytest.raises(UserError, match="has no scored system 'nobody'"):
         compare_systems([run], ("nobody", "*"))
     with pytest.raises(UserError, match="has no judgments by 'nobody'"):

@@ -1,4 +1,4 @@
-"""What a cell holds while it waits: its haystack while it is summarized, and little while it is judged."""
+"""The memory of a waiting cell: its haystack while it is summarized, and little while it is judged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def alive() -> int:
 
 
 class Provider:
-    """Answers summaries; when every cell waits for its judge, it counts the haystacks that are alive."""
+    """Answers summaries. When every cell waits for its judge, it counts the haystacks in memory."""
 
     def __init__(self, cells: int) -> None:
         self.cells, self.waiting, self.alive = cells, 0, -1
@@ -62,14 +62,14 @@ def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
     before = alive()
 
     async def answer_all() -> tuple[int, list[Answered]]:
-        # A cell asks for all its insights at once, so that all calls of all cells wait together.
+        # A cell asks about all its insights at once, so that all calls of all cells wait at the same time.
         provider = Provider(sum(grid.grid.haystacks.metadata[0].n_insights[0] for _ in work))
         turns: Turns = {}
         done = await asyncio.gather(*(answered(grid, one, Ask(grid, one.item, provider.complete, turns)) for one in work))
         return provider.alive, done
 
     waiting, done = asyncio.run(answer_all())
-    # Of twelve haystacks one is kept for the next that asks, and none is held by the cells that wait.
+    # One of twelve haystacks is kept for the next cell, and waiting cells hold none.
     assert before - others == 1 and waiting - others == 1
     assert [len(one.rows["summaries"]) for one in done] == [1] * 2 * N_HAYSTACKS
     assert {len(one.rows["failures"]) for one in done} == {3}

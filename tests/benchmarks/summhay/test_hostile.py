@@ -1,4 +1,4 @@
-"""Haystacks that mean harm, run for real: every row is right or a failure with its class, and no other row changes."""
+"""Malicious haystacks in real runs: every row is right or a failure with its class, and no other row changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ran:
 
 def ran(folder: Path, *haystacks: str) -> Ran:
     spec = write_spec(folder, {**SPEC, "haystacks": list(haystacks)})
-    # 4: `none` shows no document, and the offline summarizers have nothing to say then.
+    # Exit code 4: `none` shows no document, and the offline summarizers then have no text.
     return Ran(summhay("run", spec, "--store", folder / "store", code=4), folder / "store")
 
 
@@ -66,7 +66,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory, files: Mapping[str, dict[str, Any]]) -> Ran:
-    """The clean haystack again, in one run with the hostile ones, in a store of its own: no answer is shared."""
+    """The clean haystack again, in one run with the hostile ones, in a separate store, so that no answer is shared."""
     folder = tmp_path_factory.mktemp("mixed")
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="ascii")
@@ -78,7 +78,7 @@ def haystack_ids(ran: Ran) -> dict[str, str]:
 
 
 def insights_of(ran: Ran) -> Counter[tuple[str, str]]:
-    """(haystack, subtopic) -> how many insights each of its summaries is judged on."""
+    """(haystack, subtopic) -> the number of insights that each of its summaries is judged on."""
     return Counter(ran.table("insights").select("haystack_id", "subtopic_id").iter_rows())
 
 
@@ -102,7 +102,7 @@ def test_rows_in_are_rows_out_plus_failures(mixed: Ran) -> None:
 
 def test_every_failure_has_its_class(mixed: Ran) -> None:
     failures = mixed.table("failures")
-    # Without documents there is nothing to say (9 queries), and a subtopic without insights asks for nothing (6 more units).
+    # Without documents there is no summary (9 queries), and a subtopic without insights has no judgment (6 more units).
     expected = (9 * 1 + 1 * (N_UNITS - 1)) * N_SUMMARIZERS
     assert Counter(failures.select("stage", "kind", "error").iter_rows()) == {
         ("summarize", "malformed", "empty_answer"): expected
@@ -147,7 +147,7 @@ def test_only_documents_that_were_shown_are_cited(mixed: Ran) -> None:
 def test_a_summary_is_as_long_as_it_was_asked_to_be(mixed: Ran, files: Mapping[str, dict[str, Any]]) -> None:
     hostile = haystack_ids(mixed)["hostile"]
     rows = mixed.table("summaries").filter((pl.col("haystack_id") == hostile) & (pl.col("subtopic_id") == "harbour"))
-    # The four facts that some document holds; a document that asks for 1000 is not obeyed.
+    # The four facts that any document contains; a document's request for 1000 bullets is not obeyed.
     assert max(len(bullets) for bullets in rows["bullets"].to_list()) <= len(hostile_haystack.FACTS)
     assert rows.height == 2 * (N_UNITS - 1)
 

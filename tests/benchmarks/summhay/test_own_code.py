@@ -1,4 +1,4 @@
-"""A person's own classes that end the process, or are not what they should be: a line at the spec, a row in a cell."""
+"""User classes that end the process or have a wrong form: one line if the spec is wrong, one row if a cell fails."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Raising:
 
 @pytest.fixture(params=ENDS)
 def ends(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """What the classes of `ending` raise, and its name in a row."""
+    """The exceptions that the classes of `ending` raise, and their names in a row."""
     (tmp_path / "ending.py").write_text(MODULE.replace("{ends}", request.param))
     monkeypatch.syspath_prepend(tmp_path)
     plugins.code_identity.cache_clear()
@@ -124,9 +124,9 @@ def fields(field: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("field", ["retrievers", "orderings", "summarizers", "judges"])
 @pytest.mark.parametrize("name", ["sys:exit", "os:path", "builtins:int", "sys:nothing", "no_such_module:X", ":", "sys:"])
-def test_what_is_none_is_refused_before_anything_is_asked(field: str, name: str) -> None:
+def test_unusable_classes_are_refused_before_any_call(field: str, name: str) -> None:
     if (field, name) in {("orderings", "sys:exit"), ("orderings", "builtins:int")}:
-        # They can be called: what comes of it is a row.
+        # They can be called: their result is a row.
         return
     with pytest.raises(UserError) as refused:
         loaded(**fields(field, name))
@@ -136,7 +136,7 @@ def test_what_is_none_is_refused_before_anything_is_asked(field: str, name: str)
 @pytest.mark.parametrize("field", ["retrievers", "summarizers", "judges"])
 def test_a_class_that_ends_the_process_when_it_is_made(field: str, ends: str) -> None:
     if ends == "KeyboardInterrupt":
-        # Here it cannot be told from Ctrl-C.
+        # Here it cannot be distinguished from Ctrl-C.
         pytest.skip("Ctrl-C ends a command")
     with pytest.raises(UserError, match=f"'ending:Made2' cannot be made .{ends}"):
         loaded(**fields(field, "ending:Made2"))
@@ -161,7 +161,7 @@ def test_what_ends_the_process_in_a_run_is_a_row(ends: str, tmp_path: Path) -> N
         (row["stage"], row["error"], row["message"].split(" (")[0].partition(":")[0]) for row in rows(run, "failures")
     )
     assert found == {
-        # A retriever and an ordering, for two summarizers each.
+        # A retriever and an ordering, each for two summarizers.
         ("context", "retriever_error", ends): 2 * 2 * N_QUERIES,
         ("summarize", "strategy_error", ends): N_QUERIES,
         ("judge", "judge_error", ends): N_INSIGHTS,
@@ -180,7 +180,7 @@ def test_a_plan_that_a_class_ends_is_a_line(field: str, ends: str, tmp_path: Pat
 
 @pytest.fixture
 def ill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module `ill` of classes that raise, or give what they should not."""
+    """A module `ill` of classes that raise, or return wrong values."""
     (tmp_path / "ill.py").write_text(ILL, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "ill", raising=False)

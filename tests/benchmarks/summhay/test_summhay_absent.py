@@ -1,4 +1,5 @@
-"""Queries about what no document says: a figure of their own, and no part of any other; bullets that nothing supports."""
+"""Queries that no document answers have a separate figure, and do not affect the others; and bullets that no document
+supports."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ CLAIMS = "- Parking costs 5 euros a day [3]."
 
 
 def spec_of(folder: Path, haystack: dict[str, Any], answers: dict[str, str]) -> dict[str, Any]:
-    """A run of the haystack with the free summarizer, and a system whose answer to each query is `answers`, or the default."""
+    """A run of the haystack with the free summarizer, and a system with the given answers to queries, or a default answer."""
     (folder / "news.json").write_text(json.dumps(haystack), encoding="utf-8")
     (folder / "answers.jsonl").write_text(
         "".join(json.dumps({"query_id": query, "text": text}) + "\n" for query, text in answers.items()), encoding="utf-8"
@@ -50,7 +51,7 @@ def sample() -> dict[str, Any]:
 
 
 def answers_to(haystack: dict[str, Any]) -> dict[str, str]:
-    """The first insight of each query, cited rightly, and a bullet that no document says."""
+    """The first insight of each query with right citations, and a bullet that no document supports."""
     found = {}
     for topic in haystack["subtopics"]:
         first = topic["insights"][0]
@@ -105,6 +106,27 @@ def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other_and_a_missi
     assert "| oracle + stack |" in text[text.index("Claims without ground, judged by offline/judge") :]
 
 
+def test_a_decision_says_who_invents_and_no_retriever_is_blamed_for_such_queries(ran: Ran, tmp_path: Path) -> None:
+    compared = api.compare_systems(ran.found.run, store=ran.store)
+    [said] = [line for line in compared.decision.limits if line.startswith("invented answers")]
+    assert "oracle + stack gives most (50 %)" in said
+    assert not any(line.startswith("invented") for line in api.compare_systems(ran.without.run, store=ran.store).decision.limits)
+    nothing = {**ABSENT, "query": "Zyx?", "subtopic": "zyx"}
+    spec = spec_of(tmp_path, {**sample(), "subtopics": [*sample()["subtopics"], nothing]}, answers_to(sample()))
+    spec |= {"retrievers": ["bm25", "none"], "summarizers": spec["summarizers"][:1]}
+    assert not any("no document has a word" in line for line in api.run(spec, str(tmp_path / "store")).warnings)
+
+
+def test_cited_numbers_that_no_document_has_are_reported(ran: Ran, tmp_path: Path) -> None:
+    last = len(sample()["documents"])
+    [first, second, *_] = answers = answers_to(sample())
+    answers |= {first: f"- It rained [{last}, {last + 1}].", second: "- It snowed [0][1]."}
+    found = api.run(spec_of(tmp_path, sample(), answers), str(tmp_path / "store"))
+    [said] = [line for line in found.warnings if "no document" in line]
+    assert said.startswith("2 citations name no document") and f"the haystack has {last} documents" in said
+    assert not any("name no document" in line for line in ran.without.warnings)
+
+
 def test_another_judge_judges_them_again(ran: Ran) -> None:
     run, store = ran.found.run, ran.store
     name = "panel(offline,per_insight(offline))"
@@ -114,7 +136,7 @@ def test_another_judge_judges_them_again(ran: Ran) -> None:
 
 
 class NoJudge:
-    """A judge of one's own, which never judges whether an answer invents."""
+    """A user's own judge, which never judges whether an answer invents."""
 
     async def judge(self, insights: Sequence[Any], bullets: Sequence[str], settings: Any, ask: Any) -> list[Answer[Verdict]]:
         return [Answer(Verdict("NO_COVERAGE", '"NA"')) for _ in insights]

@@ -1,4 +1,4 @@
-"""One cell's way to its rows: whatever becomes of a question is a row, is explained, and is never asked twice."""
+"""From one cell to its rows: every question gives a row, is explained, and is never asked twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def failures_of(run: RunStore, *columns: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, RunStore]:
-    """A run to which nothing happened; no test changes it."""
+    """An undisturbed run; no test changes it."""
     return answered(tmp_path_factory.mktemp("done"))
 
 
@@ -84,7 +84,7 @@ def test_replay_of_what_was_not_released_is_a_missing_answer(tmp_path: Path) -> 
     scored = {(score.model, score.judge): (score.n_scored, score.n_expected) for score in result.scores.systems}
     assert scored.pop(("offline/lead", "offline/judge")) == (N_INSIGHTS, N_INSIGHTS)
     assert set(scored.values()) == {(0, N_INSIGHTS)} and len(scored) == 3
-    # Each failure says which summary is missing.
+    # Each failure names the missing summary.
     listed = [row for row in api.failures(run.run_id, run.store.uri) if row["stage"] == "summarize"]
     assert "the release holds no summary 'bm25_gpt-4o'" in listed[0]["message"]
     assert {(row["system"], row["haystack"]) for row in listed} == {("bm25_gpt-4o", "news")}
@@ -112,7 +112,7 @@ def test_explain_goes_from_a_score_to_the_prompt(done: tuple[RunResult, RunStore
 
 
 @pytest.mark.parametrize(("key", "expected"), [("ab", "too short"), ("0" * 20, "has no cell or answer")])
-def test_explain_says_what_it_cannot_find(done: tuple[RunResult, RunStore], key: str, expected: str) -> None:
+def test_explain_reports_what_it_cannot_find(done: tuple[RunResult, RunStore], key: str, expected: str) -> None:
     _, run = done
     with pytest.raises(StoreError, match=expected):
         api.explain(run.run_id, key, run.store.uri)
@@ -124,5 +124,5 @@ def test_repeats_are_samples_of_their_own(tmp_path: Path) -> None:
     assert len(keys) == run.table("summaries").height == 3 * N_QUERIES
     score = result.scores.systems[0]
     assert (score.n_expected, score.n_scored) == (3 * N_INSIGHTS, 3 * N_INSIGHTS)
-    # An offline model gives the same summary three times, so its judgments are asked for once.
+    # An offline model gives the same summary three times, so its judgments are requested once.
     assert result.calls["made"] == 3 * N_QUERIES + N_INSIGHTS

@@ -1,4 +1,4 @@
-"""Which measured bias corrects which judge of a run, and that judgments which came later are scored beside the first ones."""
+"""The choice of the measured bias for each judge of a run. Later judgments are scored together with the first ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN = JudgeBias("offline/judge", mean=0.0625, se=0.01, n_insights=100, n_summari
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """A run with the free judge asked as by default, and about each insight alone, and with a prompt of its own."""
+    """A run with the free judge in three forms: the default, one insight per call, and with its own prompt."""
     folder = tmp_path_factory.mktemp("scored")
     prompt = "Mine.\n\nBullet Points:\n[[BULLETS]]\n\nReference Insight:\n[[INSIGHT]]\n\nJSON:\n"
     mine = folder / "mine.txt"
@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 
 def taken_off(run: RunStore, *biases: JudgeBias) -> dict[str, float | None]:
-    """Judge -> what its coverage was corrected by."""
+    """Judge -> the bias that was subtracted from its coverage."""
     found = {}
     for one in score_run(run, biases=biases).systems:
         assert one.coverage is not None and 0.0625 < one.coverage < 1
@@ -49,7 +49,7 @@ def taken_off(run: RunStore, *biases: JudgeBias) -> dict[str, float | None]:
 
 def test_a_judge_is_corrected_by_the_bias_of_the_way_it_is_asked(run: RunStore) -> None:
     shipped = {bias.judge: round(bias.mean, 9) for bias in bench.shipped_biases()}
-    # Nobody has measured a prompt of one's own.
+    # Nobody has measured a user's own prompt.
     expected = {"offline/judge": shipped["offline/judge"], "alone": shipped["per_insight(offline)"], "mine": None}
     assert taken_off(run) == expected
 
@@ -77,7 +77,7 @@ def test_a_label_that_names_another_judge_takes_nothing_of_that_judges_bias(tmp_
 def test_ones_own_measurement_comes_first_and_goes_by_label_or_by_judge(run: RunStore) -> None:
     shipped = {bias.judge: round(bias.mean, 9) for bias in bench.shipped_biases()}
     assert taken_off(run, OWN) == {"offline/judge": 0.0625, "alone": shipped["per_insight(offline)"], "mine": None}
-    # A prompt of one's own has no other name; a bias that says how its judge was asked goes by that alone.
+    # A user's own prompt has no other name. A bias that states the judge's form applies to this form only.
     assert taken_off(run, replace(OWN, judge="mine"))["mine"] == 0.0625
     assert taken_off(run, replace(OWN, judge="mine", names=("openai/gpt-4o few_shot",)))["mine"] is None
     assert taken_off(run, replace(OWN, judge="per_insight(offline)"))["alone"] == 0.0625
@@ -106,7 +106,7 @@ def test_judgments_that_came_later_are_scored_beside_the_first(run: RunStore) ->
     assert found.keys() == own | {"openai/gpt-4o"}
     gpt = found["openai/gpt-4o"]
     assert (gpt.coverage, gpt.n_scored, gpt.n_expected) == (1.0, len(mine), len(mine)), "what it was not asked yet is not missing"
-    # GPT-4o, asked as the release asked it.
+    # GPT-4o, asked in the same way as in the release.
     shipped = {bias.judge: bias.mean for bias in bench.shipped_biases()}
     assert gpt.coverage_corrected == pytest.approx(1 - shipped["stored/predictions_prompted_gpt-4o"])
     with pytest.raises(StoreError, match="holds judgments of the summaries of"):
@@ -114,7 +114,7 @@ def test_judgments_that_came_later_are_scored_beside_the_first(run: RunStore) ->
 
 
 def also_judged(run: RunStore, folder: Path, model: str, strategy: str) -> str:
-    """A rejudge by one more judge, without a name of its own, that has judged one insight; gives what tables call it."""
+    """A rejudge by another unnamed judge that has judged one insight; return the judge's name in tables."""
     path = folder / "judges.yaml"
     path.write_text(f"judges: [{{model: {model}, strategy: '{strategy}'}}]", encoding="utf-8")
     later = open_run(load_rejudge(run, RejudgeRequest(spec=str(path))), run.store)

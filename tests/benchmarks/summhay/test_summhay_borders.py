@@ -1,4 +1,4 @@
-"""Odd haystacks and prompts: a warning or a clear line each, and an import is whole or not there."""
+"""Odd haystacks and prompts give a warning or a clear line, and an import is complete or absent."""
 
 from __future__ import annotations
 

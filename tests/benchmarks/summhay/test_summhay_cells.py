@@ -1,4 +1,4 @@
-"""Cells and identity: what makes a run, a cell and a system another one, and what does not."""
+"""Cells and identity: the changes that make another run, cell or system, and the changes that do not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NOT_SEMANTIC: list[dict[str, Any]] = [
     {"limits": {"offline/lead": {"rpm": 5, "concurrency": 3}}},
     {"workers": 3},
     {"endpoint_url": "http://127.0.0.1:9000"},
-    {"orderings": ["top"]},  # without `full` nothing is ordered
+    {"orderings": ["top"]},  # Without `full`, orderings have no effect.
     {"summarizers": [{"model": "offline/lead", "price": 0}]},
     {"summarizers": [{"model": "offline/lead", "timeout_s": 5.0}]},
     {"summarizers": [{"model": "offline/lead", "max_answer_bytes": 5000}]},
@@ -156,7 +156,7 @@ def test_a_persons_own_code_is_part_of_the_identity(tmp_path: Path, monkeypatch:
     one, other = (grid_of(retrievers=[f"{name}:Mine"]) for name in ("mine_one", "mine_other"))
     assert one.run_id != other.run_id
     assert ids_of(one).isdisjoint(ids_of(other))
-    # One whose ranking is the haystack takes the orderings, and they count.
+    # A retriever that returns the whole haystack takes the orderings, and they count.
     given, sorted_ = (grid_of(retrievers=["mine_whole:Mine"], orderings=[name]) for name in ("given", "top"))
     assert given.run_id != sorted_.run_id
 

@@ -1,4 +1,4 @@
-"""Exports: one haystack at a time, all of them or none, and nothing that was there is touched."""
+"""Exports write one haystack at a time, all of them or none, and change no existing file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_each_haystack_gets_its_own_rows_and_can_be_imported(tmp_path: Path) -> 
         assert content["documents"] == source["documents"]
         assert [list(one["summaries"]) for one in content["subtopics"]] == [["summary_subtopic_bm25_offline/lead"]] * 2
     again = api.import_released(written, str(tmp_path / "again"))
-    # Two queries of two insights in each of three haystacks.
+    # Each of three haystacks has two queries of two insights.
     assert (again.haystacks, again.summaries, again.judgments) == (3, 6, 12)
 
 

@@ -1,4 +1,4 @@
-"""The gold documents of insights and queries, as columns: those that the haystacks name."""
+"""The gold documents of insights and queries, as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def source(name: str) -> ReleasedFile:
 
 
 def without(file: ReleasedFile, *insights: str) -> HaystackMetadata:
-    """The metadata, where no document contains these insights."""
+    """The metadata of a haystack in which no document contains these insights."""
     metadata = metadata_of(file).to_json()
     metadata["packed"]["gold"].update(dict.fromkeys(insights, []))
     return HaystackMetadata.from_json(metadata)
@@ -41,7 +41,7 @@ def test_a_query_has_the_documents_of_all_its_insights(tmp_path: Path) -> None:
     haystack = news.haystack
     _, run = answered(tmp_path, haystacks=["sample/news"])
     first, second = (haystack.insights_of(subtopic.subtopic_id) for subtopic in haystack.subtopics[:2])
-    # No document has any of the first query's insights, or one of the second's.
+    # No document has any of the first query's insights, or one of the second query's.
     lost = {*(one.insight_id for one in first), second[0].insight_id}
     gold = {(row[0], row[1]): row[2] for row in gold_by_query(run, [without(news, *lost)]).iter_rows()}
     assert gold.keys() == {(haystack.haystack_id, subtopic.subtopic_id) for subtopic in haystack.subtopics}

@@ -1,4 +1,4 @@
-"""A run's haystacks: their sources get into the store when it begins, their rows when their first cell is prepared."""
+"""A run's haystacks: their sources are stored when the run begins, their rows when their first cell is prepared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identities stay what they are, whatever makes them: runs and cells of the shipped jobs, and a cell's canonical text."""
+"""Identities stay the same, whatever code makes them: runs and cells of the shipped jobs, and a cell's canonical text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_jobs_on_the_release_keep_their_run_and_cells(job: str, summhay_data: Pa
 
 
 def canonical(content: dict[str, Any]) -> str:
-    """A cell's id by the letter: canonical JSON of its content."""
+    """A cell's id by its definition: canonical JSON of its content."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
@@ -79,5 +79,5 @@ def test_a_cell_is_the_hash_of_its_canonical_content(seed: int, budget: int, lab
 def test_the_number_of_cells_is_known_without_making_them() -> None:
     fields = {"retrievers": ["random", "full"], "orderings": ["given", "top"], "summarizers": ["offline/lead", "offline/support"]}
     grid = grid_of(haystacks=["sample/news", "sample/conversation"], repeats=3, **fields)
-    # Eight queries, three ways to a context, two summarizers, three repeats.
+    # Eight queries, three retrievers or orderings, two summarizers, three repeats.
     assert grid.n_items() == 8 * 3 * 2 * 3 == len(list(grid.items()))

@@ -57,7 +57,7 @@ FIGURES = {
 
 @pytest.mark.core
 @pytest.mark.parametrize("compat", [pytest.param("default", marks=pytest.mark.soak), "release"])
-def test_the_released_files_score_as_the_release_says(summhay_data: Path, released_run: RunStore, compat: Compat) -> None:
+def test_the_released_files_score_as_in_the_release(summhay_data: Path, released_run: RunStore, compat: Compat) -> None:
     reference = json.loads((summhay_data / "reference_scores.json").read_text())
     found = api.score(released_run.run_id, released_run.store.uri, compat)
     wanted = {Path(name).stem: scores for name, scores in reference["per_haystack"].items()}

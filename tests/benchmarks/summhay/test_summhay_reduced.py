@@ -1,4 +1,5 @@
-"""The lever `extract` of a judge: each insight is judged by the bullets that it needs; what that spares and changes is told."""
+"""The option `extract` of a judge: each insight is judged by the bullets that it needs; the saving and the changes are
+reported."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def spec(**judge: Any) -> dict[str, Any]:
     }
 
 
-def test_the_plan_tells_what_is_spared_and_compare_what_it_changes(tmp_path: Path) -> None:
+def test_the_plan_shows_the_saving_and_compare_the_changes(tmp_path: Path) -> None:
     store = str(tmp_path)
     done = summhay_ray.run(spec(), store=store, executor="inline")
     assert done.status == "done"

@@ -1,4 +1,4 @@
-"""Replayed models through the whole pipeline give the released scores again."""
+"""Replayed models in the whole pipeline give the released scores again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_replay_gives_the_released_scores_again(summhay_data: Path, tmp_path: Pa
         "judges": ["replay/gpt-4o"],
         "executor": "inline",
     }
-    # GPT-3.5 was not shown whole haystacks: those cells are failures (exit code 4), never zeros.
+    # The release has no GPT-3.5 summaries of whole haystacks: these cells are failures (exit code 4), never zeros.
     result = summhay("run", write_spec(tmp_path, fields), "--store", tmp_path / "store", code=4)
     assert result["status"] == "partial"
     assert result["cells"] == {"total": 2 * 9 * 4, "done": 2 * 9 * 4 - 2 * 9, "failed": 2 * 9}

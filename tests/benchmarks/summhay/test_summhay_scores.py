@@ -1,4 +1,4 @@
-"""Scores are read haystack by haystack and cell by cell, and are what they would be from all rows at once."""
+"""Scores are read haystack by haystack and cell by cell, and equal the scores of all rows at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SYSTEM = ("system", "retriever", "ordering", "model")
 
 
 def run_of(tmp_path: Path, seed: int) -> tuple[SummHay, RunStore]:
-    """A run over three haystacks, some cells of it absent, some judgments unusable, unknown or twice."""
+    """A run over three haystacks with missing cells, and with unusable, unknown or repeated judgments."""
     ways = {"retrievers": ["bm25", "full"], "orderings": ["given", "top"], "summarizers": ["offline/lead"]}
     grid, _ = grid_of_files(tmp_path, 3, SIZE, **ways, repeats=2, seed=3)
     run, rng = open_run(grid, Store(str(tmp_path / "store"))), random.Random(seed)
@@ -104,7 +104,7 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
 
 
 def raw(score: SystemScore) -> dict[str, Any]:
-    """The score without what is corrected for the judge's bias."""
+    """The score without the fields of the bias correction."""
     ci = {name: interval for name, interval in score.ci.items() if not name.endswith("_corrected")}
     reasons = {name: reason for name, reason in score.ci_reasons.items() if not name.endswith("_corrected")}
     return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, ci_reasons=reasons, bias=None))
@@ -136,7 +136,7 @@ def test_a_run_that_asked_nothing_yet_misses_nothing(tmp_path: Path) -> None:
     assert found.so_far == "0 of 6 cells so far: the figures are of these"
 
 
-def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_haystacks_with_the_same_name_are_distinguished(tmp_path: Path) -> None:
     paths = []
     for place, path in enumerate(write_haystacks(tmp_path, 2, **SIZE)):
         folder = tmp_path / str(place)
@@ -148,7 +148,7 @@ def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert list(score_run(run).haystacks) == [f"same ({haystack_id})" for haystack_id in ids]
 
 
-def test_the_text_beside_retrieval_says_how_it_correlates_with_joint() -> None:
+def test_the_text_on_retrieval_gives_the_correlation_with_joint() -> None:
     rows = [{"recall": x, "joint": y} for x, y in ((0.1, 0.2), (0.4, 0.3), (0.5, 0.25), (0.9, None), (0.9, 0.8))]
     x, y = [0.1, 0.4, 0.5, 0.9], [0.2, 0.3, 0.25, 0.8]
     linear, ranked = scipy.stats.pearsonr(x, y).statistic, scipy.stats.spearmanr(x, y).statistic

@@ -1,4 +1,4 @@
-"""Metadata says what haystacks say, haystacks are loaded when they are asked for, and few are kept."""
+"""Metadata agrees with the haystacks. Haystacks are loaded when they are needed, and few are kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.core
 
 
 def record_of(grid: SummHay, store: Store) -> dict[str, Any]:
-    """What a run's record says of the workload, whose metadata lies in the store then."""
+    """The workload's part of a run's record; the metadata is then in the store."""
     return {"kind": grid.kind, **grid.record(store)}
 
 
@@ -35,7 +35,7 @@ def released(name: str = "news") -> ReleasedFile:
 
 
 class Shelf:
-    """Small haystacks by id; counts what is read."""
+    """Small haystacks by id; counts the loads."""
 
     def __init__(self, number: int) -> None:
         self.contents: dict[str, bytes] = {}
@@ -112,7 +112,7 @@ def test_the_event_loop_goes_on_while_a_haystack_is_loaded() -> None:
     shelf, gone_on = Shelf(2), threading.Event()
 
     def waits(haystack_id: str) -> tuple[bytes, str]:
-        # Would wait for ever if the loop waited for it.
+        # Would wait forever if the loop waited for it.
         assert gone_on.wait(10)
         return shelf(haystack_id)
 

@@ -1,4 +1,4 @@
-"""A spec's haystacks that lie in the store: the same run as from their files, and one clear line where they do not lie there."""
+"""A spec's haystacks in the store: the same run as from their files, and one clear line if they are not in the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIGEST = "0123456789abcdef" * 4
 
 @pytest.fixture()
 def folder(tmp_path: Path) -> Path:
-    """Two haystack files, written as no machine would write them."""
+    """Two haystack files, formatted by hand."""
     for index, name in enumerate(("topic_news1.json", "other one")):
         raw = made_haystack(index, documents=4, words=30, subtopics=2, insights=2) | {"topic": f"Topic {index} \u00e9"}
         (tmp_path / name).write_text(json.dumps(raw, indent=3, ensure_ascii=False), encoding="utf-8")
@@ -39,7 +39,7 @@ def load(folder: Path | None, entries: list[str], store: Store | None = None) ->
 
 
 def kept(folder: Path) -> tuple[SummHay, Store, list[str]]:
-    """The grid of the files, a store that holds their sources, and the entries that name them there."""
+    """The grid of the files, a store that has their sources, and the entries that name the sources there."""
     grid, store = load(folder, ["topic_news1.json", "other one"]), Store(str(folder / "store-of-tests"))
     grid.keep_by_store(store)
     return grid, store, [f"store/{source.digest}/{source.name}.json" for source in grid.grid.haystacks.metadata]

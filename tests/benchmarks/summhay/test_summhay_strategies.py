@@ -24,9 +24,9 @@ def test_strategies_are_crossed_with_the_summarizers_that_name_none() -> None:
         *("offline/support+truncate-all", f"offline/support+{chunked}"),
         *("offline/lead", "leads+truncate-all", f"leads+{chunked}"),
     ]
-    # As a stored run has it, the spec is the same again.
+    # The spec, as a stored run has it, is the same again.
     assert type(grid.spec).model_validate(grid.spec.model_dump(mode="json")) == grid.spec
-    # Without strategies a run is what it always was.
+    # Without strategies, the run stays the same.
     assert grid_of(strategies=[]).run_id == grid_of().run_id != grid_of(strategies=["truncate-all"]).run_id
 
 
@@ -36,7 +36,7 @@ def test_a_strategys_options_may_stand_beside_it() -> None:
     assert one.spec == other.spec and one.run_id == other.run_id
 
 
-def test_a_strategy_that_is_none_is_told_before_anything_is_asked() -> None:
+def test_an_unknown_strategy_is_refused_before_any_call() -> None:
     with pytest.raises(SpecError, match="option of strategy 'map-reduce' is named 'unit'"):
         grid_of(strategies=[{"strategy": "map-reduce", "unit": "chunks"}])
 
@@ -63,7 +63,7 @@ def test_answers_made_elsewhere_are_judged_and_a_missing_one_is_a_failure(tmp_pa
     }
     [failure] = summhay("failures", result["run"], "--store", tmp_path / "store")["failures"]
     assert (failure["stage"], failure["error"]) == ("summarize", "missing_answer") and repr(queries[0]) in failure["message"]
-    # The run stands without its files, and other answers are another run.
+    # The run does not need its files any more, and other answers make another run.
     (tmp_path / "mine.jsonl").unlink()
     assert summhay("status", result["run"], "--store", tmp_path / "store")["cells"]["done"] == 3 * len(queries) - 1
     (tmp_path / "mine.jsonl").write_text(json.dumps({"query_id": queries[0], "text": "- Other. [1]"}), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Citations of a bullet, read and rewritten, whatever they look like."""
+"""Citations of a bullet are read and rewritten in any form."""
 
 from __future__ import annotations
 

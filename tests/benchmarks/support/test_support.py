@@ -1,4 +1,4 @@
-"""Citations judged without gold, by the free judge, by a model over HTTP and by a cascade; and repaired."""
+"""Citations without gold, judged by the free judge, by a model over HTTP and by a cascade; and repaired citations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def files(folder: Path) -> tuple[Path, Path]:
 
 
 def test_values_are_the_same_in_every_process() -> None:
-    """Sets have another order in each process, and the bullet has several facts in other forms than the document."""
+    """Sets have another order in each process, and the bullet states several facts in other forms than the document."""
     said = "In the year it hired 1200, then 45 percent, May 3rd, 2021, 2500000 USD and 120 minutes of rain at the plant."
     bullet = "On 3 May 2021 the plant hired 1,200 people, 45 % of them women, and paid $2.5 million for two hours of rain."
     program = (
@@ -78,7 +78,7 @@ def test_values_are_the_same_in_every_process() -> None:
     assert len(values) == 1, values
 
 
-def test_answers_of_a_file_are_judged_and_nothing_that_is_wrong_is_silent(tmp_path: Path) -> None:
+def test_answers_of_a_file_are_judged_and_every_flaw_is_reported(tmp_path: Path) -> None:
     answers, documents = files(tmp_path)
     store = str(tmp_path / "store")
     result = api.support(answers, store=store, documents=documents, executor="inline")
@@ -126,7 +126,7 @@ class Provider(NamedTuple):
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    """It says that a document supports what it shares the word `storm` or `bridge` with; one answer cannot be read."""
+    """It answers that a document supports a bullet if both have the word `storm` or `bridge`; one answer cannot be read."""
     asked: list[str] = []
 
     def text(messages: list[str]) -> str:
@@ -239,7 +239,7 @@ def test_a_runs_summaries_are_judged_and_their_citations_repaired(tmp_path: Path
         ({"answers": "none.jsonl"}, "none.jsonl"),
     ],
 )
-def test_what_is_wrong_in_a_spec_is_told(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+def test_errors_in_a_spec_are_reported(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     answers, documents = files(tmp_path)
     with pytest.raises(SpecError, match=message):
         api.load(
@@ -263,7 +263,7 @@ def test_broken_lines_of_answers_are_named(tmp_path: Path, lines: str, message: 
 
 
 def test_an_answer_may_bring_the_passages_that_it_cites(tmp_path: Path) -> None:
-    """Without a folder, a line cites its own passages, by number or id; one without them is refused."""
+    """Without a folder, a line cites its own passages by number or id; a line without passages is refused."""
     passages = [{"id": "p7", "title": "Ferry", "text": "The ferry to the island runs every hour."}, "Bakers open before dawn."]
     line = {
         "query_id": "q",
@@ -296,7 +296,7 @@ def test_terse_english_is_not_another_language(tmp_path: Path) -> None:
 
 
 def test_support_judges_are_measured_against_labels(tmp_path: Path) -> None:
-    """Two claims of three have their right verdict in one source, and the other source has claims of one class alone."""
+    """Two claims of three have their right verdict in one source; the other source has claims of one class only."""
     said, unsaid = "The ferry to the island runs every hour.", "Quarterly tax receipts doubled in Lisbon."
     claims = [(said, True, "a"), (unsaid, False, "a"), (said, False, "a"), (said, True, "b")]
     lines = [{"claim": claim, "references": [said], "label": label, "source": source} for claim, label, source in claims]
@@ -353,7 +353,7 @@ def test_answers_as_trec_rag_has_them_are_judged_and_written_again(tmp_path: Pat
 
 
 def test_citations_are_weighted_as_trec_rag_weights_them(tmp_path: Path) -> None:
-    """Two answers: sentences that are supported (twice cited, once wrongly), supported in part, and not cited."""
+    """Two answers, with sentences that are supported (cited twice, once wrongly), partly supported, and not cited."""
     storm, partly = (
         "The harbour was closed in March after a storm broke two piers",
         "The council of the town pays for a new school and for two ferries",
@@ -388,7 +388,8 @@ OTHERS = [
 
 @pytest.mark.parametrize("n_others", [1, 12])
 def test_a_document_that_says_otherwise_supports_nothing_and_is_not_cited(tmp_path: Path, n_others: int) -> None:
-    """With few documents and with many, a false number, date, name or denial is not supported, and the same in other words is."""
+    """With few documents and with many, a false number, date, name or denial is not supported, and the same fact in other words
+    is."""
     (tmp_path / "documents").mkdir()
     for number, text in enumerate([OUTAGE, *(OTHERS * 2)[:n_others]]):
         (tmp_path / "documents" / f"{number:02}.txt").write_text(f"{text} {number} people came.\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A support run of a panel of paid models, killed in the middle by the command line: nothing durable is asked again."""
+"""A support run with a panel of paid models is killed in the middle: no durable answer is requested again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUDGET = 0.5
 
 
 def say(model: str, prompt: str) -> str:
-    """One model says that the bridge is green, and nothing else; the other that everything is supported."""
+    """One model supports only the claim that the bridge is green; the other supports everything."""
     supported = model == "two" or "bridge is green" in prompt.partition("<document")[2].partition("</document>")[0]
     return json.dumps({"verdict": "supported" if supported else "not", "evidence": ""})
 

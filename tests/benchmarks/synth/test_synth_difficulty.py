@@ -1,6 +1,6 @@
-"""Each difficulty knob, turned from one end to the other, moves the score of `offline/support` as it should.
+"""Each difficulty setting, moved from one end to the other, changes the score of `offline/support` as expected.
 
-The full measurement, with intervals: `python tools/difficulty.py`.
+The full measurement with intervals is `python tools/difficulty.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENDS = {"documents_per_insight": (2, 12), "paraphrase": (0, 3), "distractors": (
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, dict[str, Scores]]:
-    """What was measured already: the untouched end of three knobs is the same."""
+    """Scores that were measured already: three settings share the same unchanged end."""
     return {}
 
 
@@ -39,7 +39,7 @@ def test_the_score_moves_as_it_should(knob: difficulty.Knob, known: dict[str, di
     first, last = found.points[knob.retriever].values()
     way = 1 if knob.rises else -1
     assert way * found.trends[knob.retriever].change > 0.05, difficulty.knob_table(found)
-    assert way * (last.pooled["told"] - first.pooled["told"]) > 0.05, difficulty.knob_table(found)
+    assert way * (last.pooled["stated"] - first.pooled["stated"]) > 0.05, difficulty.knob_table(found)
     assert len(first.joint) == len(last.joint) == 1
 
 
@@ -53,10 +53,10 @@ def points(*joint: tuple[float, float]) -> dict[int, Scores]:
 
 def test_a_trend_is_the_change_from_the_first_value_to_the_last() -> None:
     found = trend(points((0.2, 0.4), (0.9, 0.9), (0.5, 0.5)))
-    # 0.5 - 0.2 and 0.5 - 0.4: on average 0.2, and between 0.1 and 0.3 however the two are drawn.
+    # 0.5 - 0.2 and 0.5 - 0.4: on average 0.2, and between 0.1 and 0.3 in any resample.
     assert found.change == pytest.approx(0.2)
     assert found.change_ci == (pytest.approx(0.1), pytest.approx(0.3))
-    # Ranks of the means 0.3, 0.9, 0.5 are 3, 1, 2 where those of the values are 3, 2, 1: 1 - 6 (0 + 1 + 1) / (3 x 8).
+    # Ranks of the means 0.3, 0.9, 0.5 are 3, 1, 2; ranks of the values are 3, 2, 1: 1 - 6 (0 + 1 + 1) / (3 x 8).
     assert found.spearman_of_values == pytest.approx(0.5)
     assert found.holds(rises=True) and not found.holds(rises=False)
 

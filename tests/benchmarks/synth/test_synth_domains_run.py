@@ -1,4 +1,4 @@
-"""The main job on haystacks of every shipped domain and of a domain of a user's own, and both runs out of the store and back."""
+"""The main job on haystacks of every shipped domain and of a user's domain; both runs are exported and imported again."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def answered(made: tuple[str, RunStore]) -> RunStore:
-    """A run of two summarizers over it, each shown it in three ways."""
+    """A run of two summarizers over it, with three contexts for each summarizer."""
     _, run = made
     spec = {
         "haystacks": [one.entry for one in described(run)],
@@ -91,7 +91,7 @@ def score_run(run: RunStore) -> ScoreResult:
 
 
 def there_and_back(run: RunStore, folder: Path) -> tuple[list[Path], RunStore, list[Path]]:
-    """The files of a run, the import of them into a store of its own, and that import's files."""
+    """The files of a run, their import into a separate store, and the files of that import."""
     first = export(run, folder / "first")
     store = Store(str(folder / "other"))
     imported = store.run(api.import_released([str(path) for path in first], store.uri).run)
@@ -99,7 +99,7 @@ def there_and_back(run: RunStore, folder: Path) -> tuple[list[Path], RunStore, l
 
 
 def bare(raw: dict[str, Any]) -> dict[str, Any]:
-    """A haystack without what a run wrote into it."""
+    """A haystack without the fields that a run added."""
     ours = {"retriever": {}, "summaries": {}, "eval_summaries": {}}
     return {**raw, "subtopics": [{**subtopic, **ours} for subtopic in raw["subtopics"]]}
 
@@ -114,7 +114,7 @@ def figures(result: ScoreResult) -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_every_summary_is_scored(answered: RunStore) -> None:
     assert answered.table("failures").height == 0
-    # Two queries, three ways to show the haystack, two summarizers.
+    # Two queries, three contexts, two summarizers.
     assert answered.table("summaries").height == 2 * 3 * 2
     found = figures(score_run(answered))
     assert {(one["n_scored"], one["n_expected"]) for one in found.values()} == {(N_ASKED, N_ASKED)} and len(found) == 6

@@ -1,4 +1,4 @@
-"""A synth spec in the place of haystacks, where some of its topics gave none: what is so, and what to do, in one line."""
+"""A synth spec in place of haystacks, if some of its topics failed: one line has the state and the remedy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, **retryable: bool) -> None:
-    """Topics of these names give no haystack; another start tries again those that are retryable."""
+    """Topics with these names give no haystack; another start tries the retryable ones again."""
     real = making.synthesize
 
     async def one_fails(job: Any, asker: Any) -> Any:
@@ -58,7 +58,7 @@ def test_topics_that_failed_for_good_are_not_to_be_made_again(
     assert "reword or remove them (the others cost nothing again) or give another seed (all are new)" in said
     assert f"then: summhay synth {path} --store {store.uri}; " in said
     assert said.endswith("or list the finished ones by their `entry`, which the same command prints with --json")
-    # Both ways out are ways out.
+    # Both remedies work.
     entries = [one.entry for one in found.scores.haystacks]
     assert len(api.load({**RUN, "haystacks": entries}, store=store.uri).grid.haystacks.metadata) == 2
     path.write_text(yaml.safe_dump({**SMALL, "topics": THREE["topics"][1:]}), encoding="utf-8")
@@ -69,7 +69,7 @@ def test_topics_that_failed_for_good_are_not_to_be_made_again(
     )
 
 
-def test_those_that_are_not_made_yet_are_told_beside_them(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_that_are_not_made_yet_are_reported_with_them(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, ferry=False, tram=True)
     store = Store(str(tmp_path / "store"))
     run_inline(small(**THREE), store)

@@ -1,4 +1,4 @@
-"""`explain` of a synthesis: from a haystack's name to its checks, from a document to its plan and the answers it stands on."""
+"""`explain` of a synthesis: from a haystack's name to its checks, from a document to its plan and its answers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MIXED = {"difficulty": {"least": 2, "documents_per_insight": 3, "distractors": 1
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """Two topics, one of their subtopics a distraction."""
+    """Two topics; one of their subtopics is a distractor."""
     return run_inline(small(**TWO, **MIXED), Store(str(tmp_path_factory.mktemp("explained"))))[0]
 
 
 def explain(run: RunStore, key: str) -> dict[str, Any]:
-    """By the door."""
+    """Call the function that users call."""
     return api.explain(run.run_id, key, run.store.uri)
 
 
@@ -54,32 +54,32 @@ def test_a_haystack_goes_by_its_name_its_id_and_its_cell(done: RunStore) -> None
     names = ("name", "haystack_id", "entry", "documents", "subtopics", "insights", "tokens", "words", "checks", "usd")
     names += ("distractors",)
     assert {name: found["haystack"][name] for name in names} == {name: getattr(described, name) for name in names}
-    # 2 are asked about, and 1 distracts, of 2 insights each.
+    # Two queries and one distractor, with two insights each.
     assert (described.subtopics, described.distractors, described.insights) == (2, 1, 4)
     assert found["haystack"]["models"]["write"]["model"] == "offline/writer"
 
 
 MENDED = [
-    # A near-copy was written again, and its pair is no near one any more.
+    # A near-copy was written again, and the pair is no near-copy any more.
     ("document_copy", 0, "d2", "d1", "no", "yes"),
     ("document_copy", 0, "", "", "no", "yes"),
     ("document_copy", 1, "", "", "no", "no"),
-    # A query told an insight of another subtopic, and was asked for again.
+    # A query revealed an insight of another subtopic, and was requested again.
     ("query_leak", 0, "s1", "s2-i1", "no", "yes"),
     ("query_leak", 1, "s1", "s1-i1", "no", "no"),
-    # Held against another subtopic first, which was dropped; a new one was held against one that stays, and was dropped.
+    # It was first compared with a subtopic that was dropped; a new one was compared with a kept subtopic, and dropped.
     ("subtopic_distinct", 0, "s9", "s1", "yes", "no"),
     ("insight_distinct", 0, "s1-i1", "s9-i1", "yes", "no"),
     ("insight_distinct", 1, "s1-i1", "s1-i2", "yes", "yes"),
     ("insight_distinct", 1, "s1-i9", "s1-i1", "yes", "no"),
-    # Said that a conversation's chapter holds it, and the document does.
+    # A check found it in a conversation's chapter, and the document has it.
     ("chapter_insight", 10, "d1", "s1-i1", "s1-i1", "no"),
-    # The text of a document before it was edited.
+    # The text of a document before editing.
     ("document_insight", 90, "d3", "s1-i1", "no", "yes"),
     ("document_insight", 91, "d3", "s1-i1", "no", "no"),
 ]
 STANDING = [
-    # Offline, and not sure enough to drop it.
+    # The offline check was not sure enough to drop it.
     ("insight_subtopic", 90, "s1-i1", "s1", "s1", "s2"),
     # The plan was corrected.
     ("document_insight", 99, "d1", "s1-i1", "yes", "no"),
@@ -88,7 +88,7 @@ STANDING = [
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_what_was_mended_is_not_told_as_amiss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool) -> None:
+def test_repaired_flaws_are_not_reported_as_flaws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool) -> None:
     real = making.synthesize
 
     async def mends(job: Any, asker: Any) -> Any:
@@ -108,7 +108,7 @@ def test_what_was_mended_is_not_told_as_amiss(tmp_path: Path, monkeypatch: pytes
     if made:
         assert told == STANDING
     else:
-        # Where there is no haystack, what was dropped may be what failed it.
+        # Without a haystack, a dropped item may be the reason of the failure.
         assert told == [one for one in MENDED if "s9" in one or one[2] == "s1-i9"] + STANDING
     assert sum(kind["unexpected"] for kind in found["checks_by_kind"]) == sum(one[4] != one[5] for one in [*MENDED, *STANDING])
 
@@ -125,7 +125,7 @@ def test_its_documents_carry_what_the_release_says_and_the_distractors(done: Run
         assert all(plan["insight"] for plan in one["plan"]) and len(one["text"].split()) == row["words"]
 
 
-def test_a_document_tells_its_evidence_and_the_answer_that_wrote_it(done: RunStore) -> None:
+def test_a_document_shows_its_evidence_and_the_answer_that_wrote_it(done: RunStore) -> None:
     made = ferry(done)
     found = explain(done, "ferry/d2")
     assert explain(done, f"{made.haystack_id}/d2") == found == explain(done, f"{made.cell_id[:10]}/d2")
@@ -139,7 +139,7 @@ def test_a_document_tells_its_evidence_and_the_answer_that_wrote_it(done: RunSto
     assert {one["subject"] for one in found["checks"]} == {"d2"}
 
 
-def test_what_is_not_there_is_said_with_what_is(done: RunStore) -> None:
+def test_a_missing_name_is_reported_with_the_known_ones(done: RunStore) -> None:
     known = "it has: the_new_tram_line_in_calaford, ferry"
     with pytest.raises(StoreError, match="has no cell or answer 'harbour', and no haystack of that name"):
         explain(done, "harbour")
@@ -175,7 +175,7 @@ def test_a_person_reads_it_at_80_columns(
 ) -> None:
     shown = shower(monkeypatch)(explain(done, key), capsys)
     lines = shown.splitlines()
-    # An entry is copied, so it is not broken.
+    # An entry is meant to be copied, so it is not broken into lines.
     assert all(len(line) <= 80 for line in lines if "store/" not in line)
     if key == "ferry":
         assert ["haystack_id", ferry(done).haystack_id] in [line.split()[:2] for line in lines]

@@ -1,4 +1,4 @@
-"""A topic's haystack is kept with its item: there with all of its rows, or not at all, whatever comes between."""
+"""A topic's haystack is stored with its item: with all of its rows or not at all, also after a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTEXTS = ("They met twice.", "They met three times.")
 
 @pytest.fixture
 def topics(tmp_path: Path) -> dict[str, Any]:
-    """Two topics of one text that were given other ideas."""
+    """Two topics of one text with different ideas."""
     for name, text in zip(("ferry", "boat"), CONTEXTS, strict=True):
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     return {"topics": [{**one, "context": [str(tmp_path / f"{one['name']}.txt")]} for one in TWO["topics"]]}
@@ -34,7 +34,7 @@ def topics(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """The small topic, made without trouble."""
+    """The small topic, made without failures."""
     return run_inline(small(), Store(str(tmp_path_factory.mktemp("clean"))))[0]
 
 
@@ -45,7 +45,7 @@ def holds(run: RunStore) -> dict[str, int]:
 def test_nothing_of_a_topic_counts_before_all_of_it_does(
     clean: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The haystack's JSON is in the store, and its driver ends before the commit."""
+    """The haystack's JSON is in the store, and the driver ends before the commit."""
     grid, store = small(), Store(str(tmp_path / "store"))
     real = RunStore.write
 
@@ -91,7 +91,7 @@ def test_a_try_that_fails_leaves_no_haystack_and_the_next_no_failure(
 
 
 def test_two_topics_may_give_one_haystack(topics: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model may answer the same whatever ideas it was given."""
+    """A model may give the same answer for different ideas."""
     real, first = making.synthesize, small(**topics).recipe.topics[0]
 
     async def same(job: Any, asker: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A synthesis that is paid for, at a simulated provider with faults: money, bounds, and no topic without a reason."""
+"""A paid synthesis with a simulated provider that fails: money, bounds, and a reason for every failed topic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def provider() -> Iterator[Simulated]:
 
 
 def hosted(base: str, domain: str, write: Mapping[str, Any] | None = None, **fields: Any) -> Synth:
-    """Every stage is asked of a model of the provider's. `write`: further fields of the writer's entry."""
+    """Every stage asks a model of the provider. `write`: further fields of the writer's entry."""
     known = {"api_base": base, "api_key_env": KEY_ENV, "price": PRICE, "max_tokens": 1500}
     models = {stage: {"model": f"openai/{stage}", **known} for stage in ("outline", "write", "check")}
     models["write"] |= write or {}
@@ -45,7 +45,7 @@ def hosted(base: str, domain: str, write: Mapping[str, Any] | None = None, **fie
 
 @dataclass(frozen=True)
 class Whole:
-    """A run that came to its end: its grid, plan and result, and what the provider says of it."""
+    """A complete run: its grid, plan and result, and the provider's figures about it."""
 
     grid: Synth
     planned: PlanResult
@@ -87,7 +87,7 @@ def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, d
     assert all(one.error and one.message for one in failed)
     assert status(run).cells == {"total": N_TOPICS, "done": len(made), "failed": len(failed)}
 
-    # Faults were there, were found, and were mended as often as the paper allows.
+    # There were faults; they were found, and repaired as often as the paper allows.
     checks = run.table("checks").filter(pl.col("cell_id").is_in([grid.recipe.cell_id(topic) for topic in grid.recipe.topics]))
     kinds = ("document_insight", "chapter_insight")
     amiss = checks.filter(pl.col("kind").is_in(kinds) & (pl.col("expected") != pl.col("found")))
@@ -135,7 +135,7 @@ def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
     of_it = checks.filter((pl.col("cell_id") == cell) & (pl.col("subject") == edited[1]) & (pl.col("key") != ""))
     asked = set(of_it["key"].to_list())
     assert asked <= {one["key"] for one in document["answers"]}
-    # Another version asks with other prompts: of the answers only those are known that checks name.
+    # Another version sends other prompts: only the answers that checks name are then known.
     monkeypatch.setattr(explaining, "answers_of_document", lambda *_: [])
     later = explain(run, "/".join(edited))
     assert {one["key"] for one in later["document"]["answers"]} == asked

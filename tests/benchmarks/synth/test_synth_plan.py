@@ -1,4 +1,4 @@
-"""What a synthesis's plan says of a stage that is partly paid, by visible arithmetic."""
+"""The plan of a partly paid stage of a synthesis, by visible arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.core
 
 
 def stage() -> BoundedStage:
-    """10 calls expected, of 100 tokens in, 20 out and 300 micro-dollars each; 6 at least, 500 at most."""
+    """10 expected calls, each with 100 tokens in, 20 out and 300 micro-dollars; at least 6 calls, at most 500."""
     calls = {"calls": 10, "min_calls": 6, "max_calls": 500}
     inputs = {"input_tokens": 1000, "min_input_tokens": 300, "max_input_tokens": 90_000}
     outputs = {"output_tokens": 200, "min_output_tokens": 6, "max_output_tokens": 50_000}

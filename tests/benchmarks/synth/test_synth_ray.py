@@ -1,4 +1,4 @@
-"""A synthesis on Ray: it goes on where another executor was killed, and makes what one makes that nothing happened to."""
+"""A synthesis on Ray continues after a kill of another executor, and gives the same haystacks as an undisturbed one."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     assert max(answers.values()) == 1 and done["calls"]["made"] == answers.total() - before
     assert len(list((tmp_path / "out").iterdir())) == 6
 
-    # No Ray, no call.
+    # No Ray is started, and no call is made.
     again = api.synth(spec, str(store))
     assert (again.executor, again.calls["made"], again.to_json()["haystacks"]) == ("", 0, done["haystacks"])
 
-    # What nothing happened to, without Ray: the same, to the byte.
+    # An undisturbed synthesis without Ray gives the same bytes.
     clean, told = run_inline(api.load(MANY), Store(str(tmp_path / "clean")))
     assert clean.run_id == done["run"]
     assert api.status(done["run"], str(store)).tables == clean.digests()

@@ -1,4 +1,4 @@
-"""A synthesis from its topics to its haystacks: rows, objects, budget, resuming, export, and runs on what it made."""
+"""A synthesis from topics to haystacks: rows, objects, budget, resuming, export, and runs on the haystacks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAID = {"models": {"outline": PRICED, "write": PRICED}}
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """Two topics, done."""
+    """Two topics, finished."""
     return run_inline(small(**TWO), Store(str(tmp_path_factory.mktemp("synth") / "store")))[0]
 
 
@@ -157,7 +157,7 @@ def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeyp
     bug = next(one for one in api.failures(run.run_id, run.store.uri) if one["error"] == "benchmark_error")
     assert bug["message"].startswith("ValueError: two lines") and (bug["system"], bug["haystack"]) == ("synth", "bug")
     assert api.explain(run.run_id, bug["cell_id"], run.store.uri)["failures"][0]["error"] == "benchmark_error"
-    # A mistake of ours is tried again; what verification refused is what these answers give.
+    # A program error is tried again; a topic that verification refused gives the same with these answers.
     monkeypatch.setattr(making, "synthesize", real)
     again, later = run_inline(small(topics=topics), run.store)
     assert [one.name for one in later.scores.haystacks] == ["a_tram", "bug", "odd"]
@@ -204,7 +204,7 @@ def test_a_finished_one_is_read_back_and_written(done: RunStore, tmp_path: Path)
         again()
 
 
-def test_a_file_in_the_way_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_file_in_the_way_is_reported_before_any_call(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     write_files(tmp_path / "out", {"ferry.json": "{}"})
     for out, said in ((tmp_path / "out", "ferry.json exists"), (tmp_path / "out" / "ferry.json", "is a file; give a folder")):

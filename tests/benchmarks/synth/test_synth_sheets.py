@@ -1,4 +1,4 @@
-"""Figures of people's labels that are kept with a run: those of several readers at once."""
+"""Figures of people's labels, stored with a run, from several people at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 
 def labelled(run: RunStore, path: Path, answers: dict[str, str]) -> Path:
-    """A sheet about everything, each kind answered alike."""
+    """A sheet about everything, with the same answer for each kind."""
     write_sheet(run, path, EVERYTHING)
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -43,7 +43,7 @@ def test_what_another_reader_keeps_meanwhile_stays(run: RunStore, tmp_path: Path
     real, lost = Chain.append, []
 
     def late(chain: Chain, number: int, body: Any) -> bool:
-        """Somebody else has the number once, for a haystack that this sheet does not ask about."""
+        """Another person takes the same number first, for a haystack that this sheet does not ask about."""
         if not lost:
             lost.append(number)
             assert real(chain, number, {"haystacks": {"mill": theirs}})
@@ -54,11 +54,11 @@ def test_what_another_reader_keeps_meanwhile_stays(run: RunStore, tmp_path: Path
     assert lost == [1]
     kept = person_audits(run)
     assert sorted(kept) == ["ferry", "mill", "tram"] and kept["mill"] == theirs
-    # Whoever always says no is right about what is stated to be elsewhere.
+    # A person who always answers no is right whenever the document lacks the statement.
     for name in ("ferry", "tram"):
         figures = kept[name]["document_insight"]
         right = figures["num_samples"] - figures["stated_present"]
         assert figures["recall"] == 0.0 and figures["accuracy"] == round(100 * right / figures["num_samples"], 2)
-    # Read again, nothing is new.
+    # Reading the sheet again adds nothing.
     read_sheet(run, sheet)
     assert Chain(run.store.files, f"runs/{run.run_id}/audits", dict).latest() == 2

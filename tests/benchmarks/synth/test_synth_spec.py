@@ -1,4 +1,4 @@
-"""A synth spec: what it takes, what it refuses in one line, and what makes its run's id."""
+"""A synth spec: valid fields, errors in one line, and the parts of its run's id."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_topic_and_nothing_else_is_enough() -> None:
     assert isinstance(grid, Synth)
     shape = grid.recipe.shape
     assert (grid.recipe.domain.name, grid.n_items(), shape.documents, shape.words) == ("news", 1, 100, 750)
-    assert {stage: model.model for stage, model in grid.spec.models.used().items()} == {
+    assert {stage: model.model for stage, model in grid.spec.models.by_stage().items()} == {
         "outline": "offline/writer",
         "write": "offline/writer",
     }

@@ -1,4 +1,4 @@
-"""A synthesis as a job, and a run on what it made, sent to a job server of the test's own making."""
+"""A synthesis as a job, and a run on its haystacks, sent to a job server that the test starts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def named(context: str | Path, name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
-    """A spec whose files are named as people name them: beside it, above it, from / on, two of one name."""
+    """A spec with files as people name them: in its folder, in a parent folder, by an absolute path, and two with the same
+    name."""
     here = tmp_path / "specs"
     write_files(here / "sample", {"seed.txt": "The bridge was closed."})
     write_files(tmp_path, {"seed.txt": "The bridge was opened.", "minutes.yaml": DOMAIN})
@@ -56,7 +57,7 @@ def spec(tmp_path: Path) -> Path:
 
 
 def unpacked(server: Server, folder: Path) -> Path:
-    """The package of the latest job, as a node gets it; gives its spec."""
+    """Unpack the package of the latest job, as a node does, and return its spec."""
     for name, content in server.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -80,7 +81,7 @@ def test_a_job_is_summhay_run_with_all_that_its_spec_names(
     ]
     assert (job.job, sent["metadata"]["summhay_run"]) == (f"{job.run}-1", job.run)
 
-    # What a node makes of it, where the person's files are not.
+    # A node without the user's files unpacks the package.
     (tmp_path / "far").rename(tmp_path / "gone")
     there = unpacked(server, tmp_path / "there")
     monkeypatch.chdir(there.parent)

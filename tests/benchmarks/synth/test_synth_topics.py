@@ -1,4 +1,4 @@
-"""The topics of a synthesis: made up ones that never repeat, and names that tell topics apart without changing what is made."""
+"""The topics of a synthesis: made-up ones never repeat, and names distinguish topics without changing the haystacks."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_files_of_one_text_do_not_make_two_topics_of_one(tmp_path: Path) -> None
 def test_a_hundred_thousand_topics_take_seconds() -> None:
     began = time.process_time()
     found = small(topics=[{"made_up": MOST_MADE_UP - 1}, "a ferry"]).recipe.topics
-    # About one; where each name is held against all those before it, half an hour.
+    # About one second; comparing each name with all earlier ones would take half an hour.
     assert time.process_time() - began < 30
     assert len({topic.name for topic in found}) == MOST_MADE_UP
 
 
-def test_topics_of_one_name_are_told_apart_by_what_they_are() -> None:
+def test_topics_with_the_same_name_are_distinguished_by_content() -> None:
     one, other = named(ONE, OTHER)
     assert one[:12] == other[:12] == "cafe_strike_" and one != other and len(one) == len(other) == 20
     assert int(one[12:], 16) != int(other[12:], 16)
@@ -71,7 +71,7 @@ def test_a_given_name_is_kept_and_another_makes_room() -> None:
     assert f"'Café strike' would get the name of another topic, '{one}'; give it a name" in refusal(
         {"topic": "a ferry", "name": one}, ONE, OTHER
     )
-    # Two that share their words and not who speaks; two whose names are cut at one place.
+    # Two topics with the same words but other speakers; two whose names are cut at the same place.
     assert len(set(named("a ferry", {"topic": "a ferry", "participants": ["Ann"]}))) == 2
     long = named(f"{'a very long strike ' * 4}in May", f"{'a very long strike ' * 4}in June")
     assert len(set(long)) == 2 and max(map(len, long)) <= 60

@@ -1,4 +1,4 @@
-"""What the engine sees of a synthesis: its items, their queue, what they are given, and the workload of a stored run."""
+"""The engine's view of a synthesis: its items, their queue and data, and the workload of a stored run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTEXT = {"topic": "a ferry", "name": "ferry", "participants": ["Ann", "Bo"]}
 
 
 def test_an_item_is_given_its_whole_topic() -> None:
-    # More than are read together.
+    # More topics than are read at once.
     grid = small(topics=[CONTEXT, {"made_up": 40}])
     by_source: dict[str, list[Any]] = {}
     for item in grid.items():
@@ -49,7 +49,7 @@ def test_a_stored_synthesis_is_the_workload_that_it_was(tmp_path: Path) -> None:
         ({"models": {"write": HOSTED}}, False, 16),
         ({"models": {"write": HOSTED}, "limits": {"openai/writer": {"concurrency": 16}}}, False, 4),
         ({"models": {"write": HOSTED}, "limits": {"openai/writer": {"concurrency": 2}}}, False, 2),
-        # Of haystacks of ten million words none is made beside another.
+        # Haystacks of ten million words are made one at a time.
         ({"documents": 10_000, "words": 1000, "difficulty": {}}, True, 1),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_worker_holds_few_topics_at_once(fields: dict[str, Any], computes: boo
     assert (queue.computes, queue.max_in_flight, queue.batch_size) == (computes, at_once, 1)
 
 
-def test_what_no_plan_can_hold_is_said_before_any_call() -> None:
+def test_a_plan_that_cannot_be_valid_is_refused_before_any_call() -> None:
     with pytest.raises(UserError) as caught:
         small(documents=2, difficulty={"least": 5})
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The metrics that specs name: `rouge-1`, `rouge-2`, `words`, `bertscore`, `bartscore`."""
+"""The metrics that a spec can name: `rouge-1`, `rouge-2`, `words`, `bertscore`, `bartscore`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Rouge2F1(Rouge1F1):
 
 
 class Words:
-    """The number of words of the summary, split at white space. A metric that correlates no better may only measure length."""
+    """The number of words in the summary, split at white space. A metric that correlates no better may only measure length."""
 
     name: ClassVar[str] = "words"
 
@@ -58,8 +58,8 @@ class BertScoreF1:
 
 @dataclass(frozen=True)
 class BartScore:
-    """The mean log probability of the summary's tokens given its source (Yuan et al., 2021), the direction that measures
-    faithfulness; the paper names neither direction nor checkpoint. The source is cut at the model's length."""
+    """The mean log probability of the summary's tokens given its source (Yuan et al., 2021). This direction measures
+    faithfulness; the paper names neither direction nor checkpoint. The source is cut to the model's maximum length."""
 
     name: ClassVar[str] = "bartscore"
     takes_model: ClassVar[bool] = True

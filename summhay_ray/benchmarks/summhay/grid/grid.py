@@ -1,7 +1,7 @@
-"""The grid of a run: its queries, systems and cells, and the settings and identities of its summarizers and judges; checks of all
-that a spec names (paper, sections 3.3, 4.3 and 5.1).
+"""The grid of a run: its queries, systems and cells, and the settings and identities of its summarizers and judges (paper,
+sections 3.3, 4.3 and 5.1). Also checks the names that a spec contains.
 
-A cell is haystack x query x retriever x ordering x summarizer x repeat. Ids depend on content alone: the same spec and the same
+A cell is haystack x query x retriever x ordering x summarizer x repeat. Ids depend only on content: the same spec and the same
 files give the same cells and keys on every machine.
 """
 
@@ -48,11 +48,11 @@ class Entries:
             if inputs.record is None
             else inputs.record["prompts"]
         )
-        """Path of each prompt file, as written in the spec -> its text, as stored for a stored run."""
+        """Path of each prompt file, as written in the spec -> its text. A stored run has the text that it stored."""
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
-        """The identity of a summarizer or judge: model, parameters, prompt, user code of a strategy, and the revision of the
-        support judge that repairs its citations."""
+        """Return the identity of a summarizer or judge: model, parameters, prompt, user code of a strategy, and the revision
+        of the support judge that repairs its citations."""
         if isinstance(model, JudgeSpec) and model.composed:
             parts = [self.semantic(self.spec.part(model, leaf)) for leaf in model.named.leaves()]
             return {"strategy": model.strategy, "parts": parts}
@@ -65,7 +65,7 @@ class Entries:
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
         own = {**model.semantic(), "prompt": identity, **self.models.revision(model.model), "code": self._code(code)}
         if isinstance(model, CitingSpec) and model.recite is not None:
-            # Imported here: SciPy takes a while to load, and few runs repair citations.
+            # Imported here because SciPy takes a while to load, and few runs repair citations.
             from summhay_ray.citations import SUPPORT_REVISION
 
             own["support_judge"] = SUPPORT_REVISION
@@ -74,8 +74,8 @@ class Entries:
         return own
 
     def record_fields(self) -> dict[str, Any]:
-        """The fields of a run's record: the prompts, and the label and identity of every judge. The identity is the sha256 (hex)
-        of `semantic`: equal for judges whose judgments are interchangeable."""
+        """Return the fields of a run's record: the prompts, and the label and identity of every judge. The identity is the
+        sha256 (hex) of `semantic`. It is equal for judges whose judgments are interchangeable."""
         judges = [[one.label, semantic_hash(self.semantic(one))] for one in self.spec.judges]
         return {"prompts": dict(self.prompts), "judges": judges}
 
@@ -85,20 +85,21 @@ FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str] | None, "judge
 
 
 class OfHaystacks(Benchmark[S]):
-    """A benchmark whose runs keep haystacks and judges in their record: summaries, made here or elsewhere, and a rejudge."""
+    """A benchmark whose runs have haystacks and judges in their record: runs of summaries, made here or elsewhere, and
+    rejudges."""
 
     record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, **FIELDS_OF_HAYSTACKS, **FIELDS_OF_ENTRIES}
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the haystacks, their metadata, and the files of given answers."""
+        """See `Workload`. Yields the haystacks, their metadata, and the files of given answers."""
         yield from super().objects(run)
         yield from objects_of_haystacks(run.record)
         yield from ((INPUT, digest) for digest in run.record.get("answers", {}).values())
 
 
 def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
-    """Raises SpecError for a judge that cannot be made, or a local model that does not exist.
+    """Raise SpecError for a judge that cannot be made, or a local model that does not exist.
 
     `folder`: the base of relative model paths.
     """
@@ -112,7 +113,7 @@ def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
 
 
 def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping[str, str]) -> None:
-    """Raises SpecError for a prompt that lacks a placeholder, or a heading that offline/judge looks for."""
+    """Raise SpecError for a prompt that lacks a placeholder, or a heading that offline/judge looks for."""
     for model in models:
         if not model.prompt:
             continue
@@ -121,7 +122,7 @@ def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping
             summarize.check_prompt(text) if isinstance(model, SummarizerSpec) else judge.check_prompt(text, model.strategy)
         except ValueError as error:
             raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
-        # Other models understand any wording; offline/judge finds its input by these headings.
+        # Other models understand any wording, but offline/judge finds its input by these headings.
         headings = ("Reference Insights:" if "per_summary" in model.strategy else "Reference Insight:", "Bullet Points:")
         absent = [heading for heading in headings if heading not in map(str.strip, text.splitlines())]
         if model.model == judge.OfflineJudge.name and absent:
@@ -129,13 +130,14 @@ def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping
 
 
 def check_retrievers_of(retrievers: retrieval.Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
-    """Raises SpecError for a retriever that cannot be made, that has no documents, or whose released scores a haystack lacks."""
+    """Raise SpecError for a retriever that cannot be made, that has no documents, or for which a haystack lacks released
+    scores."""
     bare = [one.name for one in metadata if not one.n_documents]
     if bare and (ranking := [one for one in retrievers if one not in ("none", "full")]):
         mend = "give the folder of those that its references name"
         raise SpecError(f"spec: documents: haystack {bare[0]!r} has no documents for retriever {ranking[0]!r}; {mend}")
     for index, entry in enumerate(retrievers.values()):
-        with retrieval.naming(index):
+        with retrieval.located_errors(index):
             for part in retrieval.every([entry]):
                 try:
                     retrieval.make_retriever(part, retrievers.seed, retrievers.run_file)
@@ -152,7 +154,7 @@ def check_retrievers_of(retrievers: retrieval.Retrievers, metadata: Sequence[Hay
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A query with the retriever and the ordering that make its context. One unit is shared by many cells."""
+    """A query with the retriever and the ordering that make its context. Many cells share one unit."""
 
     haystack_id: str
     subtopic_id: str
@@ -169,13 +171,13 @@ class Cell:
     summarizer: int
     """Index in the spec's summarizers."""
     repeat: int
-    """From 0: which of the repeated samples."""
+    """Number of the repeated sample, from 0."""
     system: str
-    """Name of the system in the tables: retriever, ordering and summarizer."""
+    """The system's name in the tables: retriever, ordering and summarizer."""
 
     @classmethod
     def of(cls, item: Item) -> Cell:
-        """The cell that an item of the engine describes."""
+        """Return the cell that an item of the engine describes."""
         data = item.data
         return cls(item.id, Unit(*data["unit"]), data["summarizer"], data["repeat"], data["system"])
 
@@ -184,7 +186,7 @@ class Grid:
     """Every query of the haystacks with every system of the spec."""
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs, models: RunModels) -> None:
-        """Raises SpecError for a name or a prompt of a new run's spec that is unknown or unusable."""
+        """Raises SpecError if a new run's spec has a name or a prompt that is unknown or unusable."""
         self.spec, self.inputs = spec, inputs
         self.retrievers = Retrievers(spec, inputs)
         self.haystacks = haystacks_of(spec.haystacks, inputs, spec.documents)
@@ -206,7 +208,8 @@ class Grid:
 
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:
-        """(retriever, ordering, summarizer index) -> the system's key as in the release; a longer key if two would share one."""
+        """(retriever, ordering, summarizer index) -> the system's key as in the release, or a longer key if two systems would
+        share it."""
         labels = [summarizer.label for summarizer in self.spec.summarizers]
         short = {
             (retriever, ordering, index): system_key(retriever, ordering, label)
@@ -223,8 +226,11 @@ class Grid:
 
     @functools.cached_property
     def query_ids(self) -> Mapping[tuple[str, str], str]:
-        """(haystack_id, subtopic_id) -> the query's id in a file of answers: the subtopic's, after `NAME/` of its haystack (or
-        `HAYSTACK_ID/`, if another one has this name) where several haystacks have it."""
+        """(haystack_id, subtopic_id) -> the query's id in a file of answers, which is the subtopic's id.
+
+        If several haystacks have this id, it is preceded by `NAME/` of its haystack, or by `HAYSTACK_ID/` if another haystack
+        has the same name.
+        """
         haystacks = self.haystacks.metadata
         listed = [(one, subtopic.subtopic_id) for one in haystacks for subtopic in one.subtopics]
         shared, names = Counter(subtopic for _, subtopic in listed), Counter(one.name for one in haystacks)
@@ -238,15 +244,16 @@ class Grid:
     @functools.cached_property
     def support_indexes(self) -> CitedCorpora:
         """The free support judge, for summarizers whose citations are repaired."""
-        # Imported here: SciPy takes a while to load, and few runs repair citations.
+        # Imported here because SciPy takes a while to load, and few runs repair citations.
         from summhay_ray.citations import CitedCorpora
 
         return CitedCorpora()
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
-        """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.4)."""
+        """Return the orderings to use with a retriever. They apply to the whole haystack; a ranking keeps its order (paper,
+        section 5.4)."""
         return self.spec.orderings if retriever in self.retrievers.unordered else ["given"]
 
     def named(self, ordering: str) -> str:
-        """An ordering's name; a user-defined one (`module:function`) is followed by the identity of its code."""
+        """Return an ordering's name. A user-defined one (`module:function`) is followed by the identity of its code."""
         return f"{ordering} {self.inputs.code(ordering)}".rstrip()

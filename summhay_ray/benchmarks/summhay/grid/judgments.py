@@ -24,22 +24,22 @@ from summhay_ray.records import AbsentAnswer, Failure, Gold, Haystack, Insight, 
 from summhay_ray.text import first_tokens
 
 AskedBy = Mapping[str, Collection[str]]
-"""A cascade's name -> ids of the insights that it passes on; the free judge decides the others."""
+"""A cascade's name -> ids of the insights that it passes on. The free judge decides the remaining ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The reference for summaries of one query. A cell that waits to be judged keeps this and not its whole haystack."""
+    """The reference for the summaries of one query. A cell that waits to be judged needs only this, not its whole haystack."""
 
     insights: tuple[Insight, ...]
     """The insights of the query's subtopic."""
     gold: Gold
     absent: str = ""
-    """The query, if no document answers it; else empty."""
+    """The query, if no document answers it; otherwise empty."""
 
 
 def truth_of(haystack: Haystack, cell: Cell) -> Truth:
-    """The reference insights of a cell's query, with their gold documents."""
+    """Return the reference insights of a cell's query, with their gold documents."""
     insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold
     subtopic = next(one for one in haystack.subtopics if one.subtopic_id == cell.unit.subtopic_id)
     own = {insight.insight_id: gold[insight.insight_id] for insight in insights}
@@ -47,7 +47,7 @@ def truth_of(haystack: Haystack, cell: Cell) -> Truth:
 
 
 def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> judging.JudgeSettings:
-    """The settings of one judge (not a composed one) for the cell's summary. `sample`: index of the answer."""
+    """Return the settings of one judge (not a composed one) for the cell's summary. `sample`: index of the answer."""
     return judging.JudgeSettings(
         model=spec.model,
         prompt=entries.prompts.get(spec.prompt or "", ""),
@@ -58,10 +58,10 @@ def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, s
 
 
 async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None) -> Rows:
-    """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`; for a query that no
-    document answers, of `absent_answers`."""
+    """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores` or, for a query
+    that no document answers, of `absent_answers`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
-    # The release's name of the system. A stored summary (rejudge) already has it.
+    # The system's name in the release. A stored summary (rejudge) already has it.
     summarizers, system = getattr(entries.spec, "summarizers", ()), cell.system
     if summarizers:
         system = system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model)
@@ -76,9 +76,9 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
 
 
 def one_each(judged: Any, n_insights: int) -> list[Outcome[judging.Verdict]]:
-    """A judge's outcomes, one per insight.
+    """Return a judge's outcomes, one per insight.
 
-    If the judge returned a different number, they cannot be matched to insights, and every insight gets a Failed instead.
+    If the judge returned a different number, outcomes cannot be matched to insights, and every insight gets a Failed instead.
     """
     if isinstance(judged, Failed):
         return [judged] * n_insights
@@ -109,16 +109,16 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[judging.Verdict]]:
 async def _judge(
     entries: Entries, cell: Cell, system: str, summary: Summary, truth: Truth, spec: JudgeSpec, ask: Ask, asked: AskedBy
 ) -> Rows:
-    """The rows of one judge: judgments, the votes of its panels, and scores."""
+    """Return the rows of one judge: judgments, the votes of its panels, and scores."""
     insights, votes = truth.insights, list[Vote]()
     places = {insight.insight_id: place for place, insight in enumerate(insights)}
 
-    async def ask_one(named: judging.Named, chosen: Sequence[Insight], share: float) -> list[Outcome[judging.Verdict]]:
-        part, some = entries.spec.part(spec, named), tuple(chosen)
+    async def ask_one(named: judging.Named, questions: Sequence[Insight], share: float) -> list[Outcome[judging.Verdict]]:
+        part, some = entries.spec.part(spec, named), tuple(questions)
 
         async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
             settings = judge_settings(entries, cell, system, part, named.sample)
-            # One answer may hold several verdicts.
+            # One answer may hold several verdicts; its `max_tokens` then is a multiple of the spec's.
             ask_model = ask.of(
                 "judge",
                 share,
@@ -135,7 +135,7 @@ async def _judge(
             )
             return one_each(verdicts, len(some))
 
-    def chosen(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+    def choose(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         if (known := asked.get(named.text)) is not None:
             return [place for place, insight in enumerate(some) if insight.insight_id in known]
         return None if uncertainties is None else judging.choose_uncertain(named, uncertainties)
@@ -151,13 +151,13 @@ async def _judge(
 
     n_bullets = len(summary.bullets)
     composed = judging.Composed(
-        ask_one,
-        lambda _, verdict: judging.usable_verdict(verdict, n_bullets),
-        judging.blend,
-        judging.panel,
-        chosen,
-        voted,
-        ask.planning,
+        ask=ask_one,
+        usable=lambda _, verdict: judging.usable_verdict(verdict, n_bullets),
+        blend=judging.blend,
+        panel=judging.panel,
+        choose=choose,
+        voted=voted,
+        planning=ask.planning,
     )
     judged = await composed.judge(spec.named, insights)
     judgments = []
@@ -180,9 +180,9 @@ async def _judge(
 async def _judge_absent(
     entries: Entries, cell: Cell, system: str, summary: Summary, query: str, spec: JudgeSpec, ask: Ask
 ) -> AbsentAnswer | None:
-    """Whether one judge says that the summary invents claims; None if it failed.
+    """Return whether one judge says that the summary invents claims; None if the judge failed.
 
-    A cascade asks its model if the free judge sees a claim without a number. A user-defined judge is asked through its model.
+    A cascade asks its model if the free judge sees a claim without a number. For a user-defined judge, its model is asked.
     """
 
     async def ask_one(named: judging.Named, questions: Sequence[str], share: float) -> list[Outcome[judging.Absence]]:
@@ -198,11 +198,16 @@ async def _judge_absent(
         invents = statistics.fmean(one.invents for one in said)
         return judging.Absence(invents, min(claims, default=None), statistics.fmean(uncertain) if uncertain else None)
 
-    def chosen(named: judging.Named, some: Sequence[str], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+    def choose(named: judging.Named, some: Sequence[str], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         return None if uncertainties is None else [place for place, doubt in enumerate(uncertainties) if doubt > 0]
 
     composed = judging.Composed(
-        ask_one, lambda _, said: said, mean, lambda said: mean(*said), chosen, lambda *_: None, ask.planning
+        ask=ask_one,
+        usable=lambda _, said: said,
+        blend=mean,
+        panel=lambda said: mean(*said),
+        choose=choose,
+        planning=ask.planning,
     )
     [outcome] = await composed.judge(spec.named, [query])
     if isinstance(outcome, Answer):
@@ -233,7 +238,7 @@ async def judge_by_extract(
     ask: AskModel,
     extract: ExtractSpec,
 ) -> list[Outcome[judging.Verdict]]:
-    """One outcome per insight, each judged by its own selection of bullets.
+    """Judge each insight by its own selection of bullets. Returns one outcome per insight.
 
     Bullet numbers in the verdicts are those of the whole summary.
     """
@@ -241,7 +246,7 @@ async def judge_by_extract(
 
     async def judge_one(insight: Insight) -> Outcome[judging.Verdict]:
         index = extracts.choose_units(bullets, insight.text, extract.method, extract.tokens)
-        # Only a single bullet that is too long is cut.
+        # A bullet is cut only if it is too long by itself.
         shown = [first_tokens(bullets[number], extract.tokens) for number in index]
         [outcome] = await judge.judge([insight], shown, settings, ask)
         named = judging.usable_bullet(outcome.value.bullet_id, len(index)) if isinstance(outcome, Answer) else None
@@ -261,7 +266,7 @@ async def note_savings(
     stage: str,
     extract: ExtractSpec,
 ) -> None:
-    """For a plan: report the saving of extracts by comparing each shortened request with the whole one."""
+    """While planning, report the tokens that extracts save: compare each shortened request with the whole one."""
     whole, shortened = list[Request](), list[Request]()
 
     async def note(requests: list[Request], request: Request) -> Outcome[RawAnswer]:

@@ -1,7 +1,7 @@
 """`replay/<model>`: a local model that answers with the released summaries and judgments.
 
-A request's `lookup` names the answer: haystack, subtopic and system for a summary, followed by an insight for a judgment. The
-released judgments are by GPT-4o (SummHay, section 4.3), so only `replay/gpt-4o` can judge.
+A request's `lookup` identifies the answer: haystack, subtopic and system for a summary, followed by an insight for a judgment.
+The released judgments are by GPT-4o (SummHay, section 4.3), so only `replay/gpt-4o` can judge.
 """
 
 import json
@@ -26,7 +26,7 @@ class _Released:
 
 
 class Replay:
-    """Answers from the sources of a run. `file`: haystack_id -> source."""
+    """Answers from the sources of a run. `file`: returns the source of a haystack_id."""
 
     name: ClassVar[str] = "replay/"
     revision: ClassVar[str] = "1"
@@ -36,7 +36,7 @@ class Replay:
         self._released = lru_cache(maxsize=4)(self._read)
 
     def answer(self, request: Request) -> str:
-        """The text of the released answer. Raises LookupError, which names what the release lacks."""
+        """Return the text of the released answer. Raises LookupError, which names what the release lacks."""
         if not request.lookup:
             raise LookupError(f"{request.model} only replays cells of a released haystack; this request names none")
         (haystack_id, subtopic_id, system), end = json.JSONDecoder().raw_decode(request.lookup)
@@ -67,9 +67,9 @@ class Replay:
 
 
 def lookup_of(cell: Cell, model: str, system: str) -> str:
-    """The lookup that identifies a `replay/` model's released summary; empty for other models. With `/` and an insight_id
-    appended, it names the judgment of that insight.
+    """Return the lookup that identifies a `replay/` model's released summary; empty for other models. With `/` and an
+    insight_id appended, it identifies the judgment of that insight.
 
-    `system`: the release's name of the system.
+    `system`: the system's name in the release.
     """
     return json.dumps([cell.unit.haystack_id, cell.unit.subtopic_id, system]) if model.startswith("replay/") else ""

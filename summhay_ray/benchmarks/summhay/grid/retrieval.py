@@ -21,27 +21,27 @@ from summhay_ray.text import semantic_hash
 
 
 class RetrievalSpec(retrieval.RetrievalFields):
-    """Spec of a run that ranks haystacks x queries x retrievers and writes no summary."""
+    """The spec of a run that ranks haystacks x queries x retrievers and writes no summary."""
 
     kind: str = Field(default="retrieval", description="the benchmark: its name")
     haystacks: list[str] = Field(
         default=[],
-        description="released JSON files from the spec's folder, files of nuggets, sample/NAME, hub:OWNER/NAME or store/SHA256",
+        description="released JSON or nuggets files, relative to the spec's folder; sample/NAME, hub:OWNER/NAME or store/SHA256",
     )
     documents: str = Field(default="", description="the folder of the documents that files of nuggets refer to")
     corpora: list[Text] = Field(
-        default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv"
+        default=[], description="BEIR folders, relative to the spec's folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv"
     )
     split: Text | list[Text] | None = Field(
         default=None, description="the split of the BEIR folders; several are pooled; by default test, or a folder's only split"
     )
     ignore_identical_ids: bool = Field(
-        default=True, description="leave a document of a BEIR folder out of the ranking of a query with its id, as BEIR does"
+        default=True, description="BEIR folders: leave a document out of the ranking of the query with the same id, as BEIR does"
     )
     qrels: Text | None = Field(
         default=None,
-        description="TREC qrels from the spec's folder: gold documents instead of the corpora's own; with run files alone, no "
-        "corpus is needed",
+        description="TREC qrels, relative to the spec's folder, with gold documents that replace the corpora's own; with run "
+        "files alone, no corpus is needed",
     )
 
     @model_validator(mode="after")
@@ -63,7 +63,7 @@ class _Known(NamedTuple):
     folder: str
     """The BEIR folder as written in the spec; empty for the documents of run files."""
     queries: Sequence[str]
-    """Ids."""
+    """Ids of the queries."""
     digest: str
     """Hash of its queries and their gold documents."""
 
@@ -81,7 +81,8 @@ class HaystackCorpora(retrieval.Corpora):
         self._judged = functools.lru_cache(maxsize=2)(self._read_folder)
 
     def queries(self) -> Mapping[str, Sequence[str]]:
-        """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels; else those that some document answers."""
+        """See `Corpora`. If the spec has qrels, returns only the queries that they judge; otherwise, the queries that some
+        document answers."""
         judged = None if self.qrels is None else self.qrels.grades.keys()
         own = {
             one.haystack_id: [
@@ -98,7 +99,7 @@ class HaystackCorpora(retrieval.Corpora):
         return {**own, **{corpus_id: known.queries for corpus_id, known in self.folders.items()}}
 
     def names(self) -> set[str]:
-        """Every name under which qrels may judge a query of the corpora, asked or not."""
+        """All names under which qrels may judge a query of the corpora, whether or not the query is asked."""
         named = [(one.name, one.haystack_id, topic.subtopic_id) for one in self.haystacks.metadata for topic in one.subtopics]
         for corpus_id, known in self.folders.items():
             named += [(known.folder.rstrip("/").rpartition("/")[2], corpus_id, query) for query in known.queries]
@@ -123,7 +124,7 @@ class HaystackCorpora(retrieval.Corpora):
 
     @functools.cached_property
     def qrels(self) -> retrieve.Qrels | None:
-        """The spec's qrels; None without. Raises SpecError."""
+        """The spec's qrels, or None. Raises SpecError."""
         name = self.spec.qrels
         try:
             return None if name is None else retrieve.read_qrels(self.inputs.text(name), name)
@@ -134,17 +135,17 @@ class HaystackCorpora(retrieval.Corpora):
         return self.inputs.digests[self.spec.qrels] if self.spec.qrels else ""
 
     def queries_identity(self, corpus_id: str) -> str:
-        """See `Corpora`. A haystack's id is also a hash of its queries and insights."""
+        """See `Corpora`. Empty for a haystack, whose id is also a hash of its queries and insights."""
         return self.folders[corpus_id].digest if corpus_id in self.folders else ""
 
     @functools.cached_property
     def folders(self) -> Mapping[str, _Known]:
-        """corpus_id of a BEIR folder, or of run files without a corpus -> the data that a run keeps of it. Raises SpecError."""
+        """corpus_id of a BEIR folder, or of run files without a corpus -> what a run stores about it. Raises SpecError."""
         spec, known = self.spec, dict[str, _Known]()
         for index, folder in enumerate(spec.corpora if spec.corpora or spec.haystacks else [""]):
             corpus, _ = self._judged(folder)
             queries: list[Any] = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
-            # The option counts only for a corpus in which a query has the id of a document: others keep their identity.
+            # The option matters only for a corpus in which a query has the id of a document. Other corpora keep their identity.
             digest = semantic_hash([*queries, *(["ignore_identical_ids"] if corpus.ignore_identical_ids else [])])
             found = _Known(folder, [query.query_id for query in corpus.queries], digest)
             if (other := known.setdefault(corpus.corpus_id, found).folder) != folder:
@@ -152,8 +153,8 @@ class HaystackCorpora(retrieval.Corpora):
         return known
 
     def _read_folder(self, folder: str) -> tuple[retrieve.Corpus, list[str]]:
-        """(The corpus of a BEIR folder with its judged queries, notes on the judgments.) An empty `folder`: the corpus of the run
-        files."""
+        """Return (the corpus of a BEIR folder with its judged queries, notes on the judgments). If `folder` is empty, the
+        corpus is that of the run files."""
         spec, text = self.spec, self.inputs.text
         try:
             if not folder:
@@ -180,7 +181,7 @@ class HaystackCorpora(retrieval.Corpora):
             raise SpecError(f"spec: {'corpora' if folder else 'retrievers'}: {error}") from error
 
     def judgments(self, folder: str) -> list[str]:
-        """The paths of the judgments used in a BEIR folder; empty if the spec has qrels. Raises SpecError."""
+        """Return the paths of the judgments used in a BEIR folder; empty if the spec has qrels. Raises SpecError."""
         inputs, split, names = self.inputs, self.spec.split, f"{folder}/qrels/"
         if inputs.settled:
             return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests if name.startswith(names))
@@ -199,7 +200,7 @@ class HaystackCorpora(retrieval.Corpora):
 
 
 class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
-    """Every retriever on every haystack and BEIR corpus."""
+    """Ranks every haystack and BEIR corpus with every retriever."""
 
     kind = "retrieval"
     tables = (*retrieval.Retrieving.tables, BY_NAME["failures"])

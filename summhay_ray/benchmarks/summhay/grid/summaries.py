@@ -1,6 +1,6 @@
 """The ranking, the context and the summary of a cell (paper, sections 3.3, 5.1 and 5.4).
 
-A call ends in a row: an answer, or a failure with its class.
+A call results in a row: an answer, or a failure with its class.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ TOKENS_A_BULLET = 60
 
 
 async def ask_context(grid: Grid, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
-    """The context of a unit whose retriever calls a service, and its rows; None if it failed: `ask` records the failure."""
+    """Return the context of a unit whose retriever calls a service, and its rows. The context is None after a failure, which
+    is reported to `ask`."""
     haystack = await grid.haystacks.fetch(unit.haystack_id)
     corpus = retrieve.corpus_of(haystack)
     query = next(query for query in corpus.queries if query.query_id == unit.subtopic_id)
@@ -73,13 +74,14 @@ def make_context(
             for place, document in enumerate(ranking, start=1)
         ]
         return context, rows, None
-    # User-defined retrievers and orderings run here: an error of theirs becomes a failure row and stops no other row.
+    # User-defined retrievers and orderings run here. Their exception becomes a failure row and stops no other row.
     except BaseException as error:  # noqa: BLE001
         return None, [], no_ranking(error)
 
 
 async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> tuple[Summary | None, Truth]:
-    """Write the cell's summary. Returns it with its reference; None in its place if it failed: `ask` records the failure."""
+    """Write the cell's summary. Returns it with its reference. The summary is None after a failure, which is reported to
+    `ask`."""
     spec = grid.spec.summarizers[cell.summarizer]
     async with ask.turn("summarize", spec.model, spec.label):
         haystack = await grid.haystacks.fetch(cell.unit.haystack_id)
@@ -95,7 +97,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
     if isinstance(outcome, Answer):
         raw = outcome.value
         if (given := grid.entries.models.given_answers.get(spec.model)) is not None:
-            # A user's own stack knows documents by their ids; the haystack knows their numbers.
+            # A user's own pipeline knows documents by their ids; the haystack knows their numbers.
             numbers = ids_of([one.document_id for one in haystack.documents])
             listed = given.rag.get(grid.query_ids[cell.unit.haystack_id, cell.unit.subtopic_id])
             text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _citation(one, numbers))
@@ -124,14 +126,15 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
 
 
 def _citation(document_id: str, numbers: Mapping[str, int]) -> str:
-    """The citation of a document by its number; by its id if the haystack lacks it, in a form that no number has."""
+    """Return the citation of a document by its number. If the haystack lacks the document, cite its id in a form that no
+    number has."""
     if document_id in numbers:
         return f"[{numbers[document_id]}]"
     return f"[id:{document_id}]" if extract_citations(f"[{document_id}]") else f"[{document_id}]"
 
 
 def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Task:
-    """The task of the cell's summarizer: query, documents shown, model, prompt and sampling."""
+    """Return the task of the cell's summarizer: query, documents shown, model, prompt and sampling."""
     spec = grid.spec.summarizers[cell.summarizer]
     subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == cell.unit.subtopic_id)
     alike = cell.unit.retriever in grid.retrievers.unordered and cell.unit.ordering == "given"

@@ -19,11 +19,11 @@ from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
 
 
 def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-    """Write the run as released JSON files, one per haystack: an import unchanged, any other run with its summaries.
+    """Write the run as released JSON files, one per haystack. An import is written unchanged, any other run with its summaries.
 
-    `judge`: whose judgments to write, from the run or a rejudge; by default those of the judge of record. An import keeps its
-    summaries and retriever scores whichever judge is chosen. Raises UserError instead of overwriting a file. If any haystack
-    cannot be written, none is.
+    `judge`: whose judgments to write, from the run or a rejudge; by default, the judge of record. An import keeps its summaries
+    and retriever scores whichever judge is chosen. Raises UserError instead of overwriting a file. If any haystack cannot be
+    written, none is.
     """
     judge = judge_of_record(run, judge)
     imported, entries = "spec" not in run.record, run.record["haystacks"]
@@ -57,9 +57,9 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
 def write_files(
     folder: Path, contents: Iterable[tuple[str, Any]], again: Callable[[Path, Path], bool] | None = None
 ) -> list[Path]:
-    """Write (name, content) as JSON files into a folder, all or none. Raises UserError instead of overwriting one.
+    """Write (name, content) pairs as JSON files into a folder, all or none. Raises UserError instead of overwriting a file.
 
-    `again`: (existing file, new file) -> whether the existing one may be replaced.
+    `again`: (existing file, new file) -> whether the existing file may be replaced.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give a folder")
@@ -87,21 +87,21 @@ def write_files(
 
 
 def exists_message(path: Path) -> str:
-    """The message for a file that already exists."""
+    """Return the message for a file that already exists."""
     return f"{path} exists; give an empty folder"
 
 
 def released_text(content: Any) -> str:
-    """The text of a released file."""
+    """Return the text of a released file."""
     return json.dumps(content, ensure_ascii=True, indent=2)
 
 
 def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
-    """File names of the haystacks: NAME.json, with the haystack_id added if two share a name."""
+    """Return file names of the haystacks: NAME.json, with the haystack_id added if two share a name."""
     shared = Counter(entry["name"] for entry in entries)
     names = [
         f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"
         for entry in entries
     ]
-    # A record may come from somebody else: nothing is written outside the folder.
+    # A record may come from somebody else. Nothing is written outside the folder.
     return ["".join(char if char.isprintable() and char != "/" else "_" for char in name) for name in names]

@@ -1,7 +1,7 @@
 """Import released files into a store, as one run.
 
-Files are read twice, a few at a time. The first pass checks all of them, so that nothing is written if one is broken. The second
-writes their rows into parts; a single commit then names all parts, so an import that is killed leaves no run.
+Files are read twice, a few at a time. The first pass checks all of them, so that nothing is written if one is broken. The
+second writes their rows into parts. A single commit then names all parts, so an import that is killed leaves no run.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ from summhay_ray.records import Failure, Judgment, Score
 COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
 FILES_A_BLOCK = 16
-"""Files whose rows are written together, in one part for each table."""
+"""Number of files whose rows are written together, in one part for each table."""
 
 
 class Import(Summaries[Any]):
-    """A run of summaries and judgments made elsewhere. Makes no call."""
+    """A run of summaries and judgments made elsewhere. It makes no call."""
 
     kind = "import"
     counted = Counted(prefix="i")
@@ -60,11 +60,11 @@ class ImportResult:
     summaries: int
     judgments: int
     failures: int
-    """Judgments without a summary or with an unusable answer. They are kept, and listed as failures."""
+    """Number of judgments without a summary or with an unusable answer. They are imported, and listed as failures."""
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document that `summhay import` prints."""
+        """Return the JSON document that `summhay import` prints."""
         return {name: value for name, value in asdict(self).items() if name != "warnings"}
 
 
@@ -103,7 +103,7 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
 def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> tuple[Mapping[str, Any], Mapping[str, int]]:
     """Put the files, given as (haystack_id, path), into the store, and their rows into parts. Returns the rows by table.
 
-    Raises UserError for a file changed since its check.
+    Raises UserError for a file that has changed since it was checked.
     """
     units: dict[str, dict[str, list[Any]]] = {}
     counted: Counter[str] = Counter()

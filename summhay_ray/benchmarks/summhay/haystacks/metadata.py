@@ -1,8 +1,9 @@
-"""The tables of runs on haystacks; and a haystack's metadata: all that a run needs of it apart from its documents, in memory and
-in the store. This metadata exists for runs of many haystacks. Listing, planning and scoring 18,000 cells of 1,000 haystacks needs
-every haystack's queries, numbers of insights and gold documents, but no document text: some 4 KiB a haystack instead of a source
-of some 550 KB. The store keeps it with the run: from their sources, a score or a report would take 10 s to read 1,000 haystacks.
-The run's tables cannot replace it: they are written after the cells are listed, and hold neither `warnings` nor `released`.
+"""The tables of runs on haystacks, and the metadata of a haystack: what a run needs to know of it, except its documents.
+
+The metadata exists for runs of many haystacks. To list, plan and score 18,000 cells of 1,000 haystacks, a run needs every
+haystack's queries, numbers of insights and gold documents, but no document text. This takes some 4 KiB per haystack, while a
+source takes some 550 KB. The store keeps the metadata with the run, because a score or a report would need 10 s to read 1,000
+sources. The run's tables cannot replace it: they are written after the cells are listed, and lack `warnings` and `released`.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from summhay_ray.haystack import RELEASED_RETRIEVERS, HaystackFacts, ReleasedFil
 from summhay_ray.records import NUGGET_WEIGHTS, OTHER, Gold, Subtopic
 
 _STORED = "outlines"
-"""Kind of the store object that holds a run's metadata, and the field of the run's record with its digest: the name in stores."""
+"""The kind of the store's object that holds a run's metadata, and the field of the run's record with its digest."""
 DOCUMENTS_OF_PAPER = 100
-"""Documents of each haystack of the paper."""
+"""Number of documents in each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
 _INSIGHT = ["haystack_id", "insight_id"]
 
 
 @dataclass(frozen=True, slots=True)
 class HaystackMetadata:
-    """All that a run needs to know of a haystack, except its documents and the texts of its insights."""
+    """What a run needs to know of a haystack, except its documents and the texts of its insights."""
 
     haystack_id: str
     name: str
@@ -43,7 +44,7 @@ class HaystackMetadata:
     n_insights: tuple[int, ...]
     """Number of insights of each subtopic, in the order of `subtopics`."""
     released: tuple[str, ...]
-    """Names of the retrievers whose released scores the source holds, sorted."""
+    """Sorted names of the retrievers whose released scores the source holds."""
     warnings: tuple[str, ...]
     digest: str
     """sha256 (hex) of the source as stored (`source_bytes`)."""
@@ -56,7 +57,7 @@ class HaystackMetadata:
 
     @property
     def of_paper(self) -> bool:
-        """Whether it is one of the paper's haystacks: only on those can a run be compared with the paper's figures.
+        """Whether this is one of the paper's haystacks: only on those can a run be compared with the paper's figures.
 
         Only their files have 100 documents and the scores of all of the release's retrievers.
         """
@@ -70,8 +71,12 @@ class HaystackMetadata:
 
     @property
     def contents(self) -> dict[str, Any]:
-        """`packed` as JSON, unpacked at each use: `subtopics`; `gold`, insight -> sorted numbers of documents, or null;
-        `importance`, insight -> vital, okay or other, empty for a haystack whose insights are not nuggets."""
+        """`packed` as JSON, unpacked at each use.
+
+        - `subtopics`
+        - `gold`: insight -> sorted numbers of documents, or null
+        - `importance`: insight -> vital, okay or other; empty for a haystack whose insights are not nuggets
+        """
         unpacked: dict[str, Any] = json.loads(zlib.decompress(self.packed))
         return unpacked
 
@@ -82,7 +87,7 @@ class HaystackMetadata:
         return {insight_id: None if numbers is None else frozenset(numbers) for insight_id, numbers in gold}
 
     def to_json(self) -> dict[str, Any]:
-        """The metadata as JSON."""
+        """Return the metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
         facts = None if self.facts is None else asdict(self.facts)
         return {**content, "packed": self.contents, "facts": facts}
@@ -96,7 +101,7 @@ class HaystackMetadata:
 
 
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
-    """The metadata of the haystack in a source."""
+    """Return the metadata of the haystack in a source."""
     haystack, synthesis = source.haystack, (source.raw.get("topic_metadata") or {}).get("synthesis")
     words = NUGGET_WEIGHTS["weighted"]
     importance = {one.insight_id: one.importance if one.importance in words else OTHER for one in haystack.insights}
@@ -126,20 +131,20 @@ def _pack(subtopics: Sequence[Any], gold: Mapping[str, Any], importance: Mapping
 
 
 def source_bytes(raw: Mapping[str, Any]) -> bytes:
-    """A source as the store keeps it: its JSON without spaces, with all fields in their order."""
+    """Return a source as the store keeps it: its JSON without spaces, with all fields in their order."""
     return json.dumps(raw, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
-    """Read the source that an entry of a run's record names."""
+    """Read the source to which an entry of a run's record refers."""
     return read_released(store.get_object("haystack", entry["object"]), entry["name"])
 
 
 def keep_metadata(store: Store, metadata: Sequence[HaystackMetadata]) -> dict[str, Any]:
-    """Put the metadata into the store as one object. Returns the fields of a run's record that name it and the sources."""
-    text = "\n".join(json.dumps(one.to_json(), separators=(",", ":")) for one in metadata)
+    """Put the metadata into the store as one object. Returns the fields of a run's record that refer to it and to the sources."""
+    text = b"\n".join(json.dumps(one.to_json(), separators=(",", ":")).encode("ascii") for one in metadata)
     entries = [{"haystack_id": one.haystack_id, "name": one.name, "object": one.digest} for one in metadata]
-    return {"haystacks": entries, _STORED: store.put_object(_STORED, text.encode("ascii"))}
+    return {"haystacks": entries, _STORED: store.put_object(_STORED, text)}
 
 
 class HaystackEntry(TypedDict):
@@ -155,20 +160,21 @@ FIELDS_OF_HAYSTACKS: Mapping[str, Any] = {"haystacks": list[HaystackEntry], _STO
 
 
 def fields_of_haystacks(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that `keep_metadata` returned, from a run's record: for the record of another run on the same haystacks."""
+    """Return the fields that `keep_metadata` returned, from a run's record, for the record of another run on the same
+    haystacks."""
     return {name: record[name] for name in ("haystacks", _STORED) if name in record}
 
 
 def objects_of_haystacks(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(kind, digest) of the store objects in these fields: the metadata, if kept, and the sources."""
+    """Yield (kind, digest) of the store's objects in these fields: the metadata, if stored, and the sources."""
     if _STORED in record:
         yield _STORED, record[_STORED]
     yield from (("haystack", entry["object"]) for entry in record["haystacks"])
 
 
 def stored_metadata(store: Store, record: Mapping[str, Any]) -> Sequence[HaystackMetadata]:
-    """The metadata of a stored run's haystacks, in its order; if another version stored it, it is made from the sources, one
-    at a time."""
+    """Return the metadata of a stored run's haystacks, in the run's order. If another version of the program stored it, it is
+    made again from the sources, one at a time."""
     if _STORED in record:
         with contextlib.suppress(ValueError, TypeError, KeyError):
             lines = io.BytesIO(store.get_object(_STORED, record[_STORED]))
@@ -177,14 +183,16 @@ def stored_metadata(store: Store, record: Mapping[str, Any]) -> Sequence[Haystac
 
 
 def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
-    """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted; null: unknown."""
+    """Return haystack_id, insight_id, and `documents`: the sorted numbers of the documents that contain the insight; null if
+    unknown."""
     schema: dict[str, Any] = {**dict.fromkeys(_INSIGHT, pl.String), "documents": pl.List(pl.Int64)}
     rows = [(one.haystack_id, *mark) for one in metadata for mark in one.contents["gold"].items()]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
-    """haystack_id, subtopic_id, insight_id and importance (vital, okay or other) of every nugget; see `metrics.nugget_scores`."""
+    """Return haystack_id, subtopic_id, insight_id and importance (vital, okay or other) of every nugget; see
+    `metrics.nugget_scores`."""
     rows: list[tuple[str, str, str, str]] = []
     for haystack in metadata:
         # Insights are listed query by query.
@@ -197,7 +205,7 @@ def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
 
 
 def insights_with_gold(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[pl.DataFrame]:
-    """The run's insights in pieces, without their texts, with the `documents` of `gold_by_insight`."""
+    """Yield the run's insights in pieces, without their texts, with the `documents` of `gold_by_insight`."""
     by_id = {one.haystack_id: one for one in metadata}
     for piece in run.pieces("insights", ["haystack_id", "subtopic_id", "insight_id"]):
         gold = gold_by_insight(by_id[one] for one in piece["haystack_id"].unique())
@@ -205,9 +213,10 @@ def insights_with_gold(run: RunStore, metadata: Sequence[HaystackMetadata]) -> I
 
 
 def gold_by_query(run: RunStore, metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
-    """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
+    """Return haystack_id, subtopic_id, and `documents`: the sorted numbers of the documents that contain any insight of the
+    subtopic.
 
-    Empty if no document has any; a subtopic without insights has no row.
+    The list is empty if no document contains any. A subtopic without insights has no row.
     """
     documents = pl.col("documents").explode().drop_nulls().unique().sort()
     # All insights of a haystack are in the same piece.
@@ -219,7 +228,7 @@ def gold_by_query(run: RunStore, metadata: Sequence[HaystackMetadata]) -> pl.Dat
 
 
 TABLES = (
-    # The parts of a haystack are tables of their own; released scores, and the importance of nuggets, stay in the source.
+    # The parts of a haystack are separate tables. Released scores, and the importance of nuggets, stay in the source.
     Table("haystacks", records.Haystack, ("haystack_id",), ("documents", "subtopics", "insights", "released_scores", "nuggets")),
     Table("subtopics", records.Subtopic, ("haystack_id", "position")),
     Table("insights", records.Insight, ("haystack_id", "subtopic_id", "position"), ("importance",)),
@@ -237,20 +246,20 @@ TABLES = (
 """Each table's name, row record, key columns and omitted fields. Every run on haystacks, of any kind, has all of these tables."""
 
 STAGE = "haystack"
-"""Stage under which the store lists haystacks."""
+"""The stage under which the store lists haystacks."""
 
 BY_NAME = {table.name: table for table in (*TABLES, Table("raw_answers", RawAnswer, ("key",)))}
 
 
 def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> list[Any]:
-    """The rows of a table as records; `cells`: only the rows of these cells."""
+    """Return the rows of a table as records. `cells`: only the rows of these cells."""
     if cells is None or "cell_id" not in run.declared[name].schema.names:
         return BY_NAME[name].records(run.table(name, cells))
     return BY_NAME[name].records(run.table(name).filter(pl.col("cell_id").is_in(cells)))
 
 
 def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:
-    """Table name -> the rows of one haystack."""
+    """Map each table name to the rows of one haystack."""
     haystack = source.haystack
     return {
         "haystacks": [haystack],

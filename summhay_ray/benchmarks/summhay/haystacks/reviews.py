@@ -1,4 +1,4 @@
-"""People's decisions about mined haystacks, stored with the run that mined them, for all runs that use them."""
+"""People's decisions about mined haystacks. They are stored with the run that mined a haystack, for all runs that use it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -19,20 +19,21 @@ class Review(TypedDict):
     digest: str
     """sha256 of its source in the store."""
     at: NotRequired[str]
-    """When, in UTC (ISO 8601)."""
+    """Time of the review, in UTC (ISO 8601)."""
     haystack_id: NotRequired[str]
     facts: NotRequired[dict[str, Any]]
     """See `HaystackFacts`."""
 
 
 def reviews_of(run: RunStore) -> Chain[Review]:
-    """The haystacks of a mining run that people accepted or checked, newest last."""
+    """Return the haystacks of a mining run that people accepted or checked, newest last."""
     mend = "delete it and those after it, and accept the sheet again"
     return Chain(run.store.files, f"runs/{run.run_id}/reviews", Review, mend)
 
 
 def keep_review(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
-    """Make a haystack the newest one of its mining run. Raises UserError if `after` is not the number of the current newest."""
+    """Make a haystack the newest one of its mining run. `after`: number of the newest review that the caller has seen. Raises
+    UserError if there is a newer one."""
     facts = facts_of(raw)
     record = Review(
         digest=run.store.put_object("haystack", source_bytes(raw)),
@@ -45,7 +46,8 @@ def keep_review(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
 
 
 def current_facts(store: Store, metadata: Sequence[HaystackMetadata]) -> list[tuple[str, HaystackFacts | None]]:
-    """(name, facts) of each haystack: as its newest review in the store found them, else as they were when the run began."""
+    """Return (name, facts) of each haystack. The facts are those of its newest review in the store; without one, those known
+    when the run began."""
     found = []
     for one in metadata:
         newest = reviews_of(RunStore(store, one.facts.run)).newest() if one.facts is not None and one.facts.run else None

@@ -1,9 +1,11 @@
-"""The haystacks that a spec names: the metadata of each in memory, whole haystacks loaded on demand.
+"""The haystacks of a spec: the metadata of each is in memory; whole haystacks are loaded on demand.
 
-An entry of a spec is a file, a sample, an object of the store, a data set of the Hub, or another spec whose run makes haystacks.
+An entry of a spec is a file, a sample, an object of the store, a data set of the Hub, or another spec whose run makes
+haystacks.
 
 A run of a thousand haystacks must not keep them all in memory. Cells, budgets and scores need only their `metadata` (a few
-kilobytes each). Documents are read from their source (the spec's file, a sample, or an object of the store), and few are kept.
+kilobytes each). Documents are read from their source (the spec's file, a sample, or an object of the store), and only a few
+haystacks stay loaded.
 """
 
 import asyncio
@@ -42,26 +44,26 @@ from summhay_ray.records import Haystack
 
 KEPT = 8
 KEPT_BYTES = 64 * 2**20
-"""At most KEPT loaded haystacks stay in memory, and fewer if their sources exceed KEPT_BYTES in total; the latest always
+"""At most KEPT loaded haystacks stay in memory, and fewer if their sources exceed KEPT_BYTES in total. The latest one always
 stays."""
 
 BY_GRAMMAR = "made from templates (offline/writer): for demos, tests and load, not to measure models on"
-"""The note that reports show for haystacks whose prose is made from templates."""
+"""The note in reports for haystacks whose prose is made from templates."""
 
 STORE = "store/"
-"""Prefix of an entry of a spec's haystacks that names an object in the store."""
+"""Prefix of an entry in a spec's `haystacks` that refers to an object in the store."""
 
 SAMPLE = "sample/"
 _SPECS = (".yaml", ".yml")
-"""File endings of an entry that is itself a spec, whose run makes haystacks (synth)."""
+"""File suffixes of an entry that is itself a spec, whose run makes haystacks (synth)."""
 _LINES = (".jsonl", ".ndjson")
-"""File endings of an entry that must be a file of nuggets; a JSON file may be one."""
+"""File suffixes of an entry that must be a file of nuggets. A JSON file may be one."""
 READS_AT_ONCE = 8
-"""Sources read from the store concurrently."""
+"""Number of sources that are read from the store concurrently."""
 MANY = 50
-"""At least this many sources are read by the cluster, if the run uses one."""
+"""From this many sources on, the cluster reads them, if the run uses one."""
 TOGETHER = 8
-"""Sources that one task of a cluster reads, or that are written to the store concurrently."""
+"""Number of sources that one task of a cluster reads, or that are written to the store concurrently."""
 
 _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 
@@ -70,7 +72,7 @@ T = TypeVar("T")
 
 
 def stored_digest(entry: str) -> str | None:
-    """The digest in an entry of a spec's haystacks that names an object in the store; None for any other entry.
+    """Return the digest in an entry that refers to an object in the store, or None for any other entry.
 
     Such an entry is `store/SHA256` or `store/SHA256/NAME`. With NAME, the haystack is named as if read from a file NAME.
     """
@@ -94,7 +96,7 @@ class Recent:
     _look: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def find(self, haystack_id: str) -> ReleasedFile | None:
-        """A kept haystack, now the last to be dropped; None if it is not kept."""
+        """Return a kept haystack, which then becomes the last to be dropped. None if it is not kept."""
         with self._look:
             if haystack_id not in self._kept:
                 return None
@@ -112,25 +114,25 @@ class Recent:
 
 @dataclass(eq=False)
 class Haystacks(Mapping[str, Haystack]):
-    """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time. A source whose content has
-    changed raises UserError."""
+    """Maps haystack_id to a haystack, loaded on demand, one at a time. Safe for threads. A source whose content has changed
+    raises UserError."""
 
     ids: Collection[str]
     read: Callable[[str], tuple[bytes, str]]
-    """haystack_id -> (content of its source, name of the source for messages). It raises KeyError for an id that is not in the
-    run; its errors pass through."""
+    """haystack_id -> (content of its source, name of the source for messages). Raises KeyError for an id that is not in the
+    run. Other errors are not caught."""
     read_metadata: Callable[[], Sequence[HaystackMetadata]] = tuple
     recent: Recent = field(default_factory=Recent)
-    """Keeps the haystacks that are loaded, and may have some already."""
+    """The loaded haystacks. It may already contain some."""
     mapped: Callable[..., Iterator[Any]] | None = None
-    """See `Inputs.on_cluster`; None if this process reads and writes the sources."""
+    """See `Inputs.on_cluster`. None if this process reads and writes the sources."""
     _kept_in: str = field(default="", init=False)
     _load: threading.Lock = field(default_factory=threading.Lock, init=False)
     _thread: ThreadPoolExecutor | None = field(default=None, init=False)
 
     @functools.cached_property
     def metadata(self) -> Sequence[HaystackMetadata]:
-        """The metadata of each haystack, read on first use: the workers of a run use none."""
+        """The metadata of each haystack. It is read on first use, because the workers of a run need none."""
         return self.read_metadata()
 
     def __getitem__(self, haystack_id: str) -> Haystack:
@@ -143,7 +145,7 @@ class Haystacks(Mapping[str, Haystack]):
         return len(self.ids)
 
     def file(self, haystack_id: str) -> ReleasedFile:
-        """The haystack and the JSON it was read from. Raises KeyError for a haystack_id that is not in the run."""
+        """Return the haystack and the JSON from which it was read. Raises KeyError for a haystack_id that is not in the run."""
         source = self.recent.find(haystack_id)
         if source is not None:
             return source
@@ -158,7 +160,7 @@ class Haystacks(Mapping[str, Haystack]):
             return source
 
     async def fetch(self, haystack_id: str) -> Haystack:
-        """The haystack, loaded in a thread if necessary so that the event loop is not blocked."""
+        """Return the haystack. If necessary, it is loaded in a thread, so that the event loop is not blocked."""
         source = self.recent.find(haystack_id)
         if source is None:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="haystacks")
@@ -166,8 +168,8 @@ class Haystacks(Mapping[str, Haystack]):
         return source.haystack
 
     def keep(self, store: Store) -> None:
-        """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
-        its metadata was made."""
+        """Put missing sources into the store, from which they are read from then on. Raises UserError for a source that has
+        changed since its metadata was made."""
         if self._kept_in == store.files.uri:
             return
         there = set(store.files.names("objects/haystack"))
@@ -188,12 +190,12 @@ class Haystacks(Mapping[str, Haystack]):
 
 @functools.lru_cache(maxsize=1)
 def _opened(uri: str) -> Store:
-    """The store, opened once by a process that runs tasks: for a bucket this takes a tenth of a second."""
+    """Return the store, which a process that runs tasks opens only once: for a bucket this takes a tenth of a second."""
     return Store(uri)
 
 
 def _put(store: Store, sources: Iterable[tuple[str, bytes, str]]) -> None:
-    """Put sources, given as (digest, content, name), into the store. Raises UserError for one that does not have its digest."""
+    """Put sources, given as (digest, content, name), into the store. Raises UserError if a source does not have its digest."""
 
     def put(source: tuple[str, bytes, str]) -> None:
         digest, content, name = source
@@ -210,12 +212,12 @@ def _put(store: Store, sources: Iterable[tuple[str, bytes, str]]) -> None:
 
 
 def changed_error(name: str) -> UserError:
-    """The error for a source whose content has changed."""
+    """Return the error for a source whose content has changed."""
     return UserError(f"{name}: was changed since it was read; put back what it was, or start again")
 
 
 def stored_haystacks(store: Store, record: Mapping[str, Any]) -> Haystacks:
-    """The haystacks that a run's record names, read from the store."""
+    """Return the haystacks in a run's record, which are read from the store."""
     known = {entry["haystack_id"]: (entry["object"], entry["name"]) for entry in record["haystacks"]}
     return Haystacks(
         known,
@@ -225,9 +227,9 @@ def stored_haystacks(store: Store, record: Mapping[str, Any]) -> Haystacks:
 
 
 def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> Haystacks:
-    """The haystacks that a spec names; for a stored run, those that it kept. Raises SpecError, InvalidHaystack.
+    """Return the haystacks of a spec; for a stored run, those that the run stored. Raises SpecError, InvalidHaystack.
 
-    `documents`: the folder of the documents that nuggets files refer to; empty without one.
+    `documents`: the folder of the documents to which nuggets files refer; empty without one.
     """
     if inputs.record is not None and inputs.store is not None:
         return stored_haystacks(inputs.store, inputs.record)
@@ -260,7 +262,8 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
 def _read_by(
     mapped: Callable[..., Iterator[Any]], named: Sequence[str], inputs: Inputs, documents: str
 ) -> Iterator[HaystackMetadata]:
-    """The metadata of haystacks, made by the cluster. Its nodes read those in the store; this process reads the other files."""
+    """Yield the metadata of haystacks, made on a cluster. Its nodes read the sources in the store; this process reads the
+    other files."""
     uri = None if inputs.store is None else inputs.store.files.uri
 
     def metadata(block: Sequence[tuple[str, bytes | None]]) -> list[HaystackMetadata]:
@@ -281,7 +284,7 @@ def _read_by(
 
 
 def _of_store(store: Store | None, entry: str) -> bytes:
-    """The JSON text of an entry that names an object of the store."""
+    """Return the JSON text of an entry that refers to an object of the store."""
     if store is None:
         raise SpecError(f"spec: haystacks: {entry!r} is in a store; give the store, or the haystack's file")
     digest = str(stored_digest(entry))
@@ -295,7 +298,7 @@ def _of_store(store: Store | None, entry: str) -> bytes:
 
 
 def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
-    """The JSON text of one entry of a spec's haystacks."""
+    """Return the JSON text of one entry of a spec's haystacks."""
     if stored_digest(entry):
         return _of_store(inputs.store, entry)
     if entry.startswith(SAMPLE):
@@ -325,8 +328,8 @@ def _of_hub(read: Callable[[str], T], entry: str) -> T:
 
 
 def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> bytes:
-    """A file of nuggets as the JSON text of a haystack."""
-    # It imports mining and synthesis, which other runs do not need.
+    """Return a file of nuggets as the JSON text of a haystack."""
+    # Imported here: it imports mining and synthesis, which other runs do not need.
     from summhay_ray.mine import read_folder
 
     folder = inputs.path(documents) if documents else None
@@ -339,14 +342,15 @@ def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> byte
 
 
 def haystack_warnings(haystacks: Haystacks) -> Sequence[str]:
-    """Oddities of the haystacks, such as an insight that is in no document; limits of confidence in mined ones come first."""
+    """Return oddities of the haystacks, such as an insight that is in no document. Limits of confidence in mined haystacks
+    come first."""
     mined = [(one.name, one.facts) for one in haystacks.metadata]
     known = health(mined, sum(len(one.n_insights) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
     return [*(known.lines() if known else ()), *(warning for one in haystacks.metadata for warning in one.warnings)]
 
 
 def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
-    """The haystacks in files, which a job reads from the store: entry of the spec -> entry that names the stored copy, which
+    """Map each entry that is a file to an entry that refers to its copy in the store, from which a job reads it. The copy
     gives exactly the same haystack."""
     return {
         entry: f"{STORE}{one.digest}/{one.name}.json"
@@ -356,8 +360,8 @@ def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
 
 
 def expand_entries(spec: S, inputs: Inputs) -> S:
-    """The spec with each entry that is itself a spec replaced by the haystacks its run has made, and each data set of the Hub by
-    its haystacks. Raises SpecError, StoreError."""
+    """Replace each entry that is itself a spec by the haystacks that its run has made, and each data set of the Hub by its
+    haystacks. Raises SpecError, StoreError."""
     listed: list[str] = spec.haystacks  # type: ignore[attr-defined]
     if inputs.record is not None or not any(entry.startswith(HUB) or entry.endswith(_SPECS) for entry in listed):
         return spec

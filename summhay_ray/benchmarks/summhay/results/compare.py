@@ -1,6 +1,6 @@
 """Compare systems of SummHay runs by the judges' scores, with and without the judges' bias against people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -19,9 +19,9 @@ from summhay_ray.records import SYSTEM_NAMES
 
 Factor = Literal["retriever", "model"]
 GOLD_ORDERINGS = ("top", "middle", "bottom")
-"""Orderings of the whole haystack by the position of its gold documents."""
+"""Orderings of the whole haystack that depend on the position of its gold documents."""
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
-"""Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
+"""The compared figure -> its column in the means per query (`ScoreResult.queries`)."""
 
 
 def compare_systems(
@@ -34,9 +34,9 @@ def compare_systems(
 ) -> comparison.SystemComparison:
     """Compare systems on the queries that both answered, as `compare_runs` does.
 
-    `judges`: one judge, or one for each run; by default the runs' judge of record. `by`: retrievers (with their ordering), each
-    averaged over the models, or models, each averaged over the retrievers, instead of systems. `labels`: people's labels of one
-    run's judgments; cannot be combined with `by`.
+    `judges`: one judge, or one for each run; by default the runs' judge of record. `by`: compare retrievers (with their
+    ordering), averaged over the models, or models, averaged over the retrievers, instead of systems. `labels`: people's labels
+    of one run's judgments; cannot be combined with `by`.
     """
     if labels is not None and len(runs) > 1:
         raise UserError("labels are of one run's judgments: compare its systems alone")
@@ -52,7 +52,7 @@ def compare_systems(
     costs = [{system: usd / MICROS for system, usd, _ in mean_costs(result.stored).iter_rows()} for result in results]
     scores = [judged_scores(result, result.judge, of) for result, of in zip(results, costs, strict=True)]
     if by is not None:
-        # System -> its value of the factor, and of the other factor.
+        # System -> its values of this factor and of the other one.
         factors = [
             {
                 one.system: (one.column, one.model) if by == "retriever" else (one.model, one.column)
@@ -63,13 +63,22 @@ def compare_systems(
         ]
         scores = [comparison.by_factor(one, known) for one, known in zip(scores, factors, strict=True)]
     compared = comparison.compare_runs(scores, systems, over)
-    # Most serious first: they limit all conclusions from the scores.
+    # Put the most serious warnings first: they limit all conclusions from the scores.
     limits = dict.fromkeys(line for result in results for line in result.health().lines())
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
+def _invented(systems: Iterable[SystemScore]) -> list[str]:
+    """The system that invents most answers to queries about what no document says; empty if none does."""
+    worst = max((one for one in systems if one.invented), key=lambda one: one.invented or 0.0, default=None)
+    if worst is None:
+        return []
+    most = f"{worst.label} gives most ({100 * (worst.invented or 0.0):.0f} %)"
+    return [f"invented answers to queries about what no document says, which the scores leave out: {most}"]
+
+
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> comparison.RunScores:
-    """The figures per query of a run's systems, by one judge. `costs`: see `mean_costs`."""
+    """Return the figures per query of a run's systems, by one judge. `costs`: see `mean_costs`."""
     systems = {system.system: system for system in result.by_query if system.judge == judge}
     health = result.health()
     rows = result.queries.filter(pl.col("judge") == judge)
@@ -78,7 +87,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
     graded = rows.is_empty() or rows["joint"].count() > 0
     figures = {name: pl.col(column) for name, column in FIGURES.items() if graded or name == "coverage"}
     queries = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
-    # Unjudged insights are missing from each figure; the remaining figures cover only some insights.
+    # Unjudged insights count as expected in every figure. Joint and citation cover only some of the judged insights.
     n, missing = pl.col("n").fill_null(0), pl.max_horizontal(pl.col("n_expected") - pl.col("n").fill_null(0), 0)
     counts = {"coverage": n, "joint": pl.col("graded").fill_null(0), "citation": pl.col("covered").fill_null(0)}
     expected = [
@@ -112,8 +121,8 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         },
         costs=costs,
         limits=health.limits,
-        caveats=health.caveats,
-        # The means of the figures that are corrected in each way, with their intervals.
+        caveats=(*health.caveats, *_invented(systems.values())),
+        # The means of the figures under each correction, with their intervals.
         corrections={
             kind: {
                 name: {
@@ -129,7 +138,8 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
 
 
 def scores_of_record(result: ScoreResult, judge: str = "") -> comparison.RunScores | None:
-    """The scores by the judge of record (or `judge`), with costs, for the report; None if it has scored nothing."""
+    """Return the scores by the judge of record (or `judge`), with costs, for the report. None if that judge has scored
+    nothing."""
     best = judge_of_record(result.stored, judge)
     if not any(one.n_scored for one in result.by_query if one.judge == best):
         return None
@@ -137,7 +147,7 @@ def scores_of_record(result: ScoreResult, judge: str = "") -> comparison.RunScor
 
 
 def compared_by_record(result: ScoreResult) -> comparison.SystemComparison | None:
-    """The systems of the run compared by the judge of record; None with a single system, or without any score."""
+    """Compare the run's systems by the judge of record. None with a single system, or without any score."""
     scores = scores_of_record(result, result.judge)
     # Without any gold document, there is only coverage.
     has_joint = any(one.joint is not None for one in result.systems if one.judge == result.judge)
@@ -145,9 +155,9 @@ def compared_by_record(result: ScoreResult) -> comparison.SystemComparison | Non
 
 
 def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-    """The summaries piece by piece, with `usd_micros` and `tokens` of their answers; null for an unknown answer.
+    """Yield the summaries piece by piece, with `usd_micros` and `tokens` of their answers; null for an unknown answer.
 
-    `columns`: of the summaries, with `key`; None for all. Takes 24 bytes per summary.
+    `columns`: the columns of the summaries, including `key`; None for all. Takes 24 bytes of memory per summary.
     """
     hashed, tokens = pl.col("key").hash().alias("hash"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
     wanted = pl.concat([piece.select(hashed) for piece in run.pieces("summaries", ("key",))]).unique()
@@ -159,7 +169,8 @@ def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Ite
 
 
 def mean_costs(run: RunStore) -> pl.DataFrame:
-    """A row per system: the mean cost of its summaries, `usd_micros` and `tokens`. One piece is in memory at a time."""
+    """Return a row per system: the mean cost of its summaries, `usd_micros` and `tokens`. Only one piece is in memory at a
+    time."""
     priced = (piece.drop_nulls("usd_micros") for piece in priced_summaries(run, ("system", "key")))
     parts = [piece.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")) for piece in priced]
     whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
@@ -167,7 +178,7 @@ def mean_costs(run: RunStore) -> pl.DataFrame:
 
 
 def _label_corrections(system: SystemScore) -> dict[str, comparison.Unbiased]:
-    """The correction that the labels give for a system's figures."""
+    """Return the corrections that the labels give for a system's figures."""
     found = {}
     for figure in ("coverage", "joint"):
         if (one := getattr(system.labels, figure)) is not None:
@@ -179,8 +190,8 @@ def _label_corrections(system: SystemScore) -> dict[str, comparison.Unbiased]:
 
 
 def _bias_corrections(system: SystemScore, bias: JudgeBias) -> dict[str, comparison.Unbiased]:
-    """Like `metrics.corrections.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
-    proportion. Citations do not change."""
+    """Correct one system like `metrics.corrections.corrected`: subtract the judge's mean bias from coverage, and scale joint
+    in proportion. Citations do not change."""
     coverage, joint = system.coverage or 0.0, system.joint or 0.0
     share = max(0.0, min(1.0, coverage - bias.mean)) / coverage if coverage else 1.0
     slope = joint / coverage if coverage else 0.0
@@ -190,8 +201,8 @@ def _bias_corrections(system: SystemScore, bias: JudgeBias) -> dict[str, compari
 def against_ideal(
     result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]
 ) -> comparison.SystemComparison | None:
-    """Compare each model's figures with a retriever in `ideals` to those with a retriever in `others`. None without such
-    pairs."""
+    """Compare each model's figures with a retriever in `ideals` to its figures with a retriever in `others`. None without
+    such pairs."""
     own = sorted((one for one in result.systems if one.judge == judge), key=lambda one: one.system)
     pairs = [
         ((0, ideal.system), (0, other.system))
@@ -203,10 +214,10 @@ def against_ideal(
 
 
 def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """(The judge whose scores are compared, for each run; warnings). `wanted`: one judge, or one for each run.
+    """Return (the judge whose scores are compared, for each run; warnings). `wanted`: one judge, or one for each run.
 
-    By default the runs' judge of record. If they differ, one that all runs have is used instead, with a warning. Raises UserError
-    for an unknown judge, or if the runs share none.
+    The default is the runs' judge of record. If the runs have different ones, a judge that all runs have is used instead, with
+    a warning. Raises UserError for an unknown judge, or if the runs share none.
     """
     if wanted:
         asked = list(wanted) * len(runs) if len(wanted) == 1 else wanted

@@ -1,6 +1,6 @@
 """Trace a number of a stored run: from a score to its judgment, raw answer, prompt, price and cited documents.
 
-Everything is read from the store, so it also works while the run is in progress and from another machine.
+Everything is read from the store, so this also works from another machine and while the run is in progress.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,8 @@ _PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat", "retrieve
 
 
 def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, dict[str, str]]:
-    """cell_id -> its system, haystack and subtopic_id. With a `grid`, also for cells without a summary; else these are empty."""
+    """Map each cell_id to its system, haystack and subtopic_id. For cells without a summary, these are empty unless `grid` is
+    given."""
     wanted = set(cell_ids)
     found = {cell: dict.fromkeys((*SYSTEM_NAMES, "haystack", "subtopic_id"), "") for cell in sorted(wanted)}
     if not wanted:
@@ -44,14 +45,15 @@ def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str
 
 
 def names_of_cell(grid: Any, cell: Cell) -> dict[str, str]:
-    """The columns SYSTEM_NAMES of a cell of a grid."""
+    """Return the columns SYSTEM_NAMES of a cell of a grid."""
     unit, model = cell.unit, grid.spec.summarizers[cell.summarizer].label
     label = system_label(unit.retriever, unit.ordering, model)
     return dict(zip(SYSTEM_NAMES, (cell.system, label, model, unit.retriever, unit.ordering), strict=True))
 
 
 def explain(workload: Benchmark[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
-    """Everything that led to a cell or an answer, as JSON. `key`: HAYSTACK/SUBTOPIC/SYSTEM, or the beginning of an id or key.
+    """Return everything that led to a cell or an answer, as JSON. `key`: HAYSTACK/SUBTOPIC/SYSTEM, or the beginning of an id or
+    key.
 
     `holder`: the run with the summaries (for a rejudge, the judged run). `workload`: rebuilds the prompts; None for an import.
     Raises StoreError if the key matches nothing, or more than one thing.
@@ -106,7 +108,8 @@ def explain(workload: Benchmark[Any] | None, run: RunStore, holder: RunStore, ke
 
 
 def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
-    """(cell_id, '') of the summary at HAYSTACK/SUBTOPIC/SYSTEM (its key or label), `#N` for repeat N; None for other keys."""
+    """Return (cell_id, '') of the summary at HAYSTACK/SUBTOPIC/SYSTEM (the system's key or label), with `#N` for repeat N.
+    None for other keys."""
     if key.count("/") < 2:
         return None
     names = {entry["haystack_id"]: entry["name"] for entry in holder.record["haystacks"]}
@@ -120,7 +123,8 @@ def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
 
 
 def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
-    """(cell_id, key of the judgment that the key names; may be empty). Raises StoreError."""
+    """Return (cell_id, key of a judgment), to which `key` refers. The second is empty if `key` refers to a cell. Raises
+    StoreError."""
     if len(key) < SHORTEST_KEY:
         raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
     hits: set[tuple[str, str]] = set()
@@ -166,6 +170,6 @@ def _judged(
 
 
 def calls_of_cell(workload: Benchmark[Any] | None, run: RunStore, cell_id: str) -> list[dict[str, Any]]:
-    """The cell's calls; none if the run has no such cell, or asked nothing."""
+    """Return the cell's calls. Empty if the run has no such cell, or if the cell made no call."""
     items = () if workload is None else workload.items()
     return [call for item in items if workload is not None and item.id == cell_id for call in workload.calls(run, item)]

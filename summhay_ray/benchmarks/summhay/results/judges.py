@@ -1,7 +1,7 @@
 """The judgments of a run's summaries, by the run's own judges and by later rejudges, and the measured biases of these judges.
 
-The rejudges of a run are listed in a numbered chain in the run's folder: `runs/<run>/rejudges/00000001.json`, each {"run":
-"j..."}. The run itself never changes.
+The rejudges of a run are listed in a numbered chain in the run's folder: `runs/<run>/rejudges/00000001.json` and so on. Each
+file is {"run": "j..."}. The run itself never changes.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from summhay_ray.judge import bench, name_of, parse_name, strategy_of
 from summhay_ray.metrics import JudgeBias, bias_of
 
 SUMMARIES_AT_ONCE = 2_000
-"""Summaries in one piece of `judged_pieces`."""
+"""Number of summaries in one piece of `judged_pieces`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class JudgedBy:
     """One judge of a run's summaries."""
 
     judge: str
-    """Its name among all judges of the run: its label, followed by the rejudge's id if another judge has the same label."""
+    """The judge's name among all judges of the run: its label. If another judge has the same label, the rejudge's id follows."""
     label: str
-    """Its name in the tables of `runs`."""
+    """The judge's name in the tables of `runs`."""
     runs: tuple[str, ...]
-    """The runs that hold its judgments, earliest first. If several hold the same judgment, the first counts."""
+    """The runs that hold the judge's judgments, earliest first. If several hold the same judgment, the first one counts."""
     identity: str
     """Equal for judges whose judgments are interchangeable."""
 
 
 Judging = Literal["rejudges", "supports"]
-"""Runs that judge the summaries of another run: of coverage, or of citations."""
+"""Kinds of runs that judge the summaries of another run: rejudges judge coverage, supports judge citations."""
 
 
 def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
@@ -53,28 +53,23 @@ def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
         number += 1
 
 
-def supports_of(run: RunStore) -> list[RunStore]:
-    """The support runs of a run's summaries that have judged a bullet, oldest first; a recited run holds its own."""
-    runs = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
-    return [one for one in runs if "support_bullets" in one.declared and one.has_rows("support_bullets")]
-
-
 def judging_ids(run: RunStore, judging: Judging) -> list[str]:
-    """Ids of the runs that judge a run, in the order in which they first started. Raises StoreError for a damaged record."""
+    """Return the ids of the runs that judge a run, in the order in which they first started. Raises StoreError for a damaged
+    record."""
     chain = Chain(run.store.files, f"runs/{run.run_id}/{judging}", _Rejudge, _MEND)
     sources = [chain.read(number) for number in range(1, chain.latest() + 1)]
     return list(dict.fromkeys(str(source["run"]) for source in sources if source is not None))
 
 
 def judges_of(run: RunStore) -> list[JudgedBy]:
-    """Every judge of the run's summaries, the run's own first. Different judges with the same label get different names.
+    """Return every judge of the run's summaries, the run's own first. Different judges with the same label get different names.
 
     Rejudges without any judgment are left out.
     """
     rejudged = [one for one in map(run.store.run, judging_ids(run, "rejudges")) if one.has_rows("judgments")]
     runs_of: dict[tuple[str, str], list[str]] = {}
     for holder in [run, *rejudged]:
-        # As recorded at the time: a user-defined judge's code may have changed since, or be missing.
+        # Use the recorded identity: since then, a user-defined judge's code may have changed or disappeared.
         for label, identity in holder.record.get("judges", [(RELEASED_JUDGE, RELEASED_JUDGE)]):
             runs_of.setdefault((label, identity), []).append(holder.run_id)
     taken: set[str] = set()
@@ -86,10 +81,10 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
 
 
 def judge_of_record(run: RunStore, wanted: str = "") -> str:
-    """The judge whose judgments give the run's figures: `wanted`, else the run's own, however often it was judged again.
+    """Return the judge whose judgments give the run's figures: `wanted`, else the run's own judge, whatever rejudges there are.
 
-    The run's own is its spec's first, or the release's (`released`) for an imported run. Empty if nobody judged it. Raises
-    UserError if `wanted` did not judge it.
+    The run's own judge is the first in its spec or, for an imported run, the release's (`released`). Empty if nobody judged the
+    run. Raises UserError if `wanted` did not judge it.
     """
     known = [judged.judge for judged in judges_of(run)]
     if not wanted:
@@ -103,8 +98,8 @@ def judge_of_record(run: RunStore, wanted: str = "") -> str:
 
 
 def all_rows(run: RunStore, table: str) -> pl.DataFrame:
-    """The rows of a table by all judges, sorted by primary key: judgments, scores, votes or absent_answers. `judge` is the name
-    that `judges_of` gives."""
+    """Return the rows of a table by all judges, sorted by primary key. The table is judgments, scores, votes or
+    absent_answers. `judge` is the name that `judges_of` gives."""
     judges = judges_of(run)
     names = {name for judge in judges for name in judge.runs}
     holders = {name: run if name == run.run_id else run.store.run(name) for name in names}
@@ -114,8 +109,8 @@ def all_rows(run: RunStore, table: str) -> pl.DataFrame:
 
 
 def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
-    """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once. A panel's answers are its
-    members'."""
+    """Return (input tokens, micro-dollars) of a judge's answers with these keys, each counted once. A panel's answers are
+    those of its members."""
     [judged] = [judged for judged in judges_of(run) if judged.judge == judge]
     holders = [run if run_id == run.run_id else run.store.run(run_id) for run_id in judged.runs]
     cast = pl.col("judge") == judged.label
@@ -127,10 +122,10 @@ def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int
 
 
 def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Yields the summaries in pieces, each with its rows of `table` (judgments or scores), sorted by primary key.
+    """Yield the summaries in pieces, each with its rows of `table` (judgments or scores), sorted by primary key.
 
-    `judges`: the judges whose rows are wanted, under those names; None for the run's own rows. One piece of each run is in memory
-    at a time.
+    `judges`: the judges whose rows to include, under their names; None for the run's own rows. Only one piece of each run is in
+    memory at a time.
     """
     names = [run.run_id] if judges is None else list(dict.fromkeys(name for judge in judges for name in judge.runs))
     holders = {name: run if name == run.run_id else run.store.run(name).at() for name in names}
@@ -144,8 +139,8 @@ def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) 
 
 
 def _take_until(cell: str, rest: pl.DataFrame, pieces: Iterator[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(The rows up to and including a cell's, the rows after them), from `rest` and as many `pieces` as that takes. All rows are
-    sorted by cell_id."""
+    """Return (the rows up to and including a cell's, the rows after them), from `rest` and as many `pieces` as necessary. All
+    rows are sorted by cell_id."""
     taken = []
     while True:
         end = rest["cell_id"].search_sorted(cell, "right")
@@ -157,19 +152,19 @@ def _take_until(cell: str, rest: pl.DataFrame, pieces: Iterator[pl.DataFrame]) -
 
 
 def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], table: str) -> pl.DataFrame:
-    """The rows of these judges in the runs' frames, each row once, sorted by primary key. `judge` is as in `judges_of`."""
+    """Return the rows of these judges in the runs' frames, each row once, sorted by primary key. `judge` is as in `judges_of`."""
     key = list(BY_NAME[table].key)
     parts = [BY_NAME[table].frame(())]
     for judge in judges:
         mine = pl.concat([frames[name].filter(pl.col("judge") == judge.label) for name in judge.runs])
-        # A judgment from any of the runs counts, even if another of them failed to get it.
+        # A judgment counts if any of the runs has it, even if another run failed to get it.
         rows = mine.unique(subset=key, keep="first", maintain_order=True)
         parts.append(rows.with_columns(pl.lit(judge.judge).alias("judge")))
     return pl.concat(parts).sort(key, maintain_order=True)
 
 
 class JudgeEntry(TypedDict):
-    """The fields read from a judge's entry in a stored spec."""
+    """The fields that are read from a judge's entry in a stored spec."""
 
     name: str
     model: str
@@ -178,7 +173,7 @@ class JudgeEntry(TypedDict):
 
 
 def judge_entries(run: RunStore) -> list[JudgeEntry]:
-    """The judges of the run's spec, as they are stored. Raises DamagedRecord."""
+    """Return the judges of the run's spec, as stored. Raises DamagedRecord."""
     try:
         return TypeAdapter(_Judges).validate_python(run.record.get("spec", {})).get("judges", [])
     except ValidationError as error:
@@ -190,7 +185,7 @@ class _Judges(TypedDict):
 
 
 def check_judged(run: RunStore) -> None:
-    """Raises StoreError for a run without summaries of its own."""
+    """Raise StoreError for a run without summaries of its own."""
     record = run.record
     if (of := record.get("of")) is not None:
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
@@ -202,7 +197,7 @@ _MEND = "delete it and those after it, and rejudge again: no call is made"
 
 
 class _Rejudge(TypedDict):
-    """An entry of the list of a run's rejudges."""
+    """An entry in the list of a run's rejudges."""
 
     run: str
 
@@ -219,8 +214,8 @@ def read_biases(path: Path) -> tuple[JudgeBias, ...]:
 
 
 def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias], judges: Iterable[str]) -> dict[str, JudgeBias | None]:
-    """Judge, as named in tables -> its bias, or None if it was not measured with these settings."""
-    # Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none.
+    """Map each judge, as named in tables, to its bias, or to None if the bias was not measured with these settings."""
+    # Judge, as named in tables -> its entry in the spec by which it judged. The judge of an imported run has none.
     entries: dict[str, JudgeEntry] = {}
     for judged in judges_of(run) if rejudged else ():
         holder = run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0])
@@ -236,7 +231,7 @@ def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias], judges
             name += f" prompt {entry['prompt']}"
         bias = bias_of(name, named)
         if bias is None and entry and entry["name"]:
-            # A judge that the spec names itself may have been measured under that name.
+            # If the spec gives the judge a name, its bias may have been measured under that name.
             private = (one for one in own if one.judge == entry["name"] and not one.names and _is_private(one.judge))
             bias = next(private, None)
         known[judge] = bias or bias_of(name, bench.shipped_biases())
@@ -244,7 +239,7 @@ def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias], judges
 
 
 def _stands_for(text: str) -> tuple[str, ...]:
-    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name."""
+    """Return the name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name."""
     try:
         named = parse_name(text)
         return () if named.kind in ("model", "stored") else (name_of(*strategy_of(named)).text,)
@@ -253,7 +248,7 @@ def _stands_for(text: str) -> tuple[str, ...]:
 
 
 def _is_private(label: str) -> bool:
-    """Whether a name is arbitrary: neither an expression nor the name of a model with a known price."""
+    """Return whether a name is arbitrary: neither an expression nor the name of a model with a known price."""
     model = label.split(" ")[0]
     try:
         return parse_name(model).kind == "model" and not ModelSpec(model=model).is_priced()

@@ -23,19 +23,19 @@ from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
 from summhay_ray.sheets import read_sheet, sheet
 
 COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")
-"""Columns of the sheet; `row`, `chance`, `coverage` and `bullet` are read back."""
+"""Columns of the sheet. `row`, `chance`, `coverage` and `bullet` are read back."""
 _LABELS: Sequence[Coverage] = ("NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE")
 _WORDS = {word: label for label in _LABELS for word in (label.lower(), label.partition("_")[0].lower())} | {"none": _LABELS[0]}
 _NOBODY = "people"
 _LABELS_A_SYSTEM = 3
 """Minimum number of labels per system, on average, for the mean of all systems."""
 _EVENLY = 0.5
-"""The share of a system's labels that is drawn with equal probability; the others follow the judge's uncertainty."""
+"""The share of a system's labels that is drawn with equal probability. The rest is drawn by the judge's uncertainty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A person's label. `bullet`: number (from 1) of the bullet that covers the insight; None if none is named."""
+    """A person's label. `bullet`: number (from 1) of the bullet that covers the insight; None if the person named none."""
 
     cell_id: str
     insight_id: str
@@ -56,9 +56,9 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
     """Write a sheet with `n` judgments of a judge for people to label. Never overwrites a file. Raises UserError, StoreError.
 
     Systems have equal shares of the labels. Within a system, half are drawn evenly, and half by the judge's uncertainty if it
-    gives one: labels are most informative where the judge is likely to err. Judgments are drawn in order of the judge's value, at
-    equal steps (systematic sampling), so that low, middle and high values are represented. The same run and seed give the same
-    rows.
+    reports one: labels are most informative where the judge is likely to err. Judgments are drawn in order of the judge's
+    value, at equal steps (systematic sampling), so that low, middle and high values are represented. The same run and seed give
+    the same rows.
     """
     check_judged(run)
     run = run.at()
@@ -77,7 +77,7 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
     if found.is_empty():
         raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
     chances = chances_of(found, n)
-    taken = drawn(chances, random.Random(f"{seed}/{n}"))
+    taken = draw_systematically(chances, random.Random(f"{seed}/{n}"))
     asked = found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]
     cells = {row["cell_id"]: row for row in run.table("summaries", asked["cell_id"].unique().to_list()).iter_rows(named=True)}
     known = {one.haystack_id: one for one in stored_metadata(run.store, run.record)}
@@ -100,7 +100,8 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
 
 
 def chances_of(found: pl.DataFrame, n: int) -> list[float]:
-    """Each judgment's probability of being drawn; they add up to `n`, or to the number of judgments."""
+    """Return each judgment's probability of being drawn. Probabilities add up to `n`, or to the number of judgments if that
+    is smaller."""
     share = n / found["system"].n_unique()
     doubt = pl.col("uncertainty").fill_null(0.0)
     own, evenly = doubt.sum().over("system"), 1 / pl.len().over("system")
@@ -108,8 +109,9 @@ def chances_of(found: pl.DataFrame, n: int) -> list[float]:
     return [min(1.0, share * one) for one in found.select(part).to_series()]
 
 
-def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
-    """Systematic sampling: the items that contain the points u, u + 1, u + 2 ... of the running sum of probabilities."""
+def draw_systematically(chances: Sequence[float], chance: random.Random) -> list[int]:
+    """Draw by systematic sampling: return the items that contain the points u, u + 1, u + 2 ... of the running sum of
+    probabilities."""
     taken, total, step = [], 0.0, chance.random()
     for place, one in enumerate(chances):
         total += one
@@ -120,7 +122,8 @@ def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
 
 
 def read_labels(path: Path) -> Labels:
-    """The labels of a sheet; rows without one are left out. Raises UserError, which names the row, in one line."""
+    """Read the labels of a sheet. Rows without a label are left out. Raises UserError, with a message of one line that names
+    the row."""
     rows: dict[str, Label] = {}
     n_rows = 0
     for line, said in read_sheet(path, ("row", "chance", "coverage", "bullet")):
@@ -160,7 +163,7 @@ Pairs = Mapping[tuple[str, str], Sequence[tuple[LabelledScore, LabelledScore | N
 
 
 def label_pairs(run: RunStore, labels: Labels, metadata: Sequence[HaystackMetadata]) -> Pairs:
-    """The labels joined with the judges' scores.
+    """Join the labels with the judges' scores.
 
     Raises UserError for a label of another run, and for a bullet that a summary does not have.
     """
@@ -177,7 +180,7 @@ def label_pairs(run: RunStore, labels: Labels, metadata: Sequence[HaystackMetada
                 if label.bullet is not None and label.bullet > len(summary.bullets):
                     bullets = f"the summary has bullets 1..{len(summary.bullets)}"
                     raise UserError(f"the sheet: row {label.cell_id}/{label.insight_id} names bullet {label.bullet}; {bullets}")
-            # Joint of the covered insights whose bullet people name.
+            # Joint of the covered insights for which people named a bullet.
             named = [
                 Judgment(summary.cell_id, _NOBODY, label.insight_id, place, "", label.coverage, str(label.bullet))
                 for place, label in enumerate(own.values())
@@ -206,14 +209,14 @@ def label_pairs(run: RunStore, labels: Labels, metadata: Sequence[HaystackMetada
 
 
 def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemScore]:
-    """The scores, with the figures that people's labels correct: for each system with at least `FEWEST` labels of its own."""
+    """Add the figures corrected by people's labels to the scores of each system with at least `FEWEST` labels of its own."""
     return [by_labels(score, *_weighted(pairs.get((score.judge, score.system), ()), score.weighting)) for score in scores]
 
 
 def pooled_over_systems(scores: Sequence[SystemScore], pairs: Pairs, judge: str) -> dict[str, Corrected]:
-    """The means of coverage and joint over all systems, corrected by the labels of all of them, for one judge.
+    """Return the means of coverage and joint over all systems, corrected by the labels of all of them, for one judge.
 
-    Empty with fewer labels than `FEWEST` in total, or fewer than three for any system. It shows how far the judge errs on
+    Empty with fewer labels than `FEWEST` in total, or fewer than three for any system. The means show how far the judge errs on
     average; its error on a single system may differ.
     """
     own = [score for score in scores if score.judge == judge]
@@ -231,7 +234,8 @@ def pooled_over_systems(scores: Sequence[SystemScore], pairs: Pairs, judge: str)
 def _weighted(
     pairs: Sequence[tuple[LabelledScore, LabelledScore | None, int]], weighting: Weighting
 ) -> tuple[list[LabelledScore], list[LabelledScore]]:
-    """The pairs of coverage, and of joint. If queries have equal weight, a judgment of a longer query weighs less."""
+    """Weight the pairs of coverage, and those of joint. If queries have equal weight, a judgment of a longer query weighs
+    less."""
     if weighting == "queries":
         pairs = [
             (replace(one, chance=one.chance * n), joint and replace(joint, chance=joint.chance * n), n) for one, joint, n in pairs

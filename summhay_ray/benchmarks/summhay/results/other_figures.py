@@ -1,9 +1,8 @@
-"""Further figures of a run's systems, next to coverage, citation and joint: claims without ground, nuggets, rankings of
-documents.
+"""Further figures of a run's systems, next to coverage, citation and joint: unfounded claims, nuggets, rankings of documents.
 
-An answer to a query that no document answers invents if it claims anything (`absent_answers`). A bullet is unsupported if the
-judge links it to no insight and `summhay support` finds no document that supports it. This module reads those figures and
-computes none. Rankings are measured against the gold documents of the haystacks.
+If no document answers a query, an answer that claims anything is invented (`absent_answers`). A bullet is unsupported if the
+judge links it to no insight and `summhay support` finds no document that supports it. This module reads those verdicts and
+makes none. Rankings are measured against the gold documents of the haystacks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,13 +22,13 @@ from summhay_ray.metrics import NUGGET_SCORES, SystemScore
 BULLETS = "support_bullets"
 """The table of a support run with a row for each bullet."""
 PLACE = ("haystack_id", "subtopic_id")
-"""The columns that name a query."""
+"""The columns that identify a query."""
 _NUMBERED = pl.when(pl.col("repeat") > 0).then(pl.format("{}#{}", "system", "repeat")).otherwise("system")
 """A system as a support run names it."""
 
 
 def absent_queries(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
-    """The queries that no document answers: haystack_id and subtopic_id."""
+    """Return the queries that no document answers: haystack_id and subtopic_id."""
     queries = [(one.haystack_id, topic.subtopic_id) for one in metadata for topic in one.subtopics if topic.absent]
     return pl.DataFrame(queries, schema=dict.fromkeys(PLACE, pl.String), orient="row")
 
@@ -38,8 +37,8 @@ class Claims:
     """The figures of a run's systems, over all haystacks or in one of them."""
 
     def __init__(self, run: RunStore, absent: pl.DataFrame, supports: Sequence[RunStore], repeats: Mapping[str, int]) -> None:
-        """`absent`: `absent_queries`. `supports`: `supports_of` the run. `repeats`: key of a system -> how often it answers each
-        query."""
+        """`absent`: see `absent_queries`. `supports`: the support runs of its summaries. `repeats`: key of a system -> how often
+        it answers each query."""
         self._absent, self._repeats = absent, repeats
         summaries = run.table("summaries", columns=["cell_id", *PLACE, "system", "repeat"])
         answers = all_rows(run, "absent_answers") if self._absent.height else BY_NAME["absent_answers"].frame(())
@@ -49,7 +48,7 @@ class Claims:
         )
 
     def add_to(self, scores: Iterable[SystemScore], haystack_id: str = "") -> list[SystemScore]:
-        """The scores with these figures. `haystack_id`: limits them to one haystack."""
+        """Add these figures to the scores. `haystack_id`: limits the figures to one haystack."""
         within = pl.lit(True) if not haystack_id else pl.col("haystack_id") == haystack_id
         n_queries = self._absent.filter(within).height
         answers = self._answers.filter(within).group_by("system", "judge").agg((pl.col("invents") >= 0.5).mean(), n=pl.len())
@@ -69,8 +68,8 @@ class Claims:
 
 
 def _unsupported_bullets(run: RunStore, supports: Sequence[RunStore], summaries: pl.DataFrame) -> pl.DataFrame:
-    """A row for each bullet and judge: haystack_id, system, judge, and whether it is `unsupported`. Among several support
-    runs, the newest that judged an answer counts; headings, and bullets that it could not judge, are left out."""
+    """Return a row for each bullet and judge: haystack_id, system, judge, and whether the bullet is `unsupported`. If several
+    support runs judged an answer, the newest counts. Headings, and bullets that could not be judged, are left out."""
     place = ["haystack_id", "query_id", "system", "bullet"]
     known = pl.concat(
         [
@@ -93,7 +92,7 @@ def _unsupported_bullets(run: RunStore, supports: Sequence[RunStore], summaries:
 
 
 def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
-    """These figures next to joint, by one judge; None without any."""
+    """Return these figures next to joint, by one judge. None without any."""
     own = [one for one in systems if one.judge == judge]
     absent, bullets = (any(getattr(one, name) for one in own) for name in ("n_absent_expected", "n_bullets"))
     if not absent and not bullets:
@@ -111,11 +110,11 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
     ]
     text = []
     if absent:
-        text.append("Invented: the share of the answers to queries about what no document says that claim anything.")
+        text.append("Invented: among answers to queries that no document answers, the share that claim anything.")
         if _is_code(judge):
-            text.append("The model of this judge decides it, not its class: offline/judge, unless the spec names another.")
+            text.append("For this judge, its model decides that, not its class: offline/judge, unless the spec names another.")
     if bullets:
-        text.append("Unsupported bullets: the share that is linked to no insight and that no document says, by summhay support.")
+        text.append("Unsupported bullets: the share that is linked to no insight and supported by no document (summhay support).")
     text.append("Coverage, citation and joint count neither. n: insights of joint.")
     figures: list[str] = [name for name in ("joint", "invented", "unsupported bullets") if name in rows[0]]
     frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={name: pl.Float64() for name in figures})
@@ -130,7 +129,7 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
 
 
 def _is_code(judge: str) -> bool:
-    """Whether a judge's label is a `module:Class`, or names one."""
+    """Return whether a judge's label is a `module:Class`, or contains one."""
     try:
         return any(leaf.kind == "code" for leaf in parse_name(judge).leaves())
     except UserError:
@@ -138,7 +137,7 @@ def _is_code(judge: str) -> bool:
 
 
 def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
-    """The nugget scores of the systems by one judge, as in TREC RAG; None without nuggets."""
+    """Return the nugget scores of the systems by one judge, as in TREC RAG. None without nuggets."""
     rows = [
         {
             "model": system.model,
@@ -171,7 +170,7 @@ def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | Non
 
 
 def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: pl.DataFrame) -> pl.DataFrame | None:
-    """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings.
+    """Return one row per retriever and k, and one for the documents within the token budget. None for a run without rankings.
 
     `expected`: a row for each system and query that was asked (`PLACE`, retriever).
     """
@@ -191,6 +190,8 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: 
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty and label in n_queries)
+    if not names:
+        return None
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
     gold = gold_by_query(run, metadata)
     asked = shown.join(gold, on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
@@ -199,7 +200,8 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: 
 
 
 def _read_rankings(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:
-    """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, and the gold `documents` (null without insights)."""
+    """Yield the rankings of the run, measured against gold. `asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens,
+    and the gold `documents` (null without insights)."""
     keys = ["haystack_id", "subtopic_id", "retriever"]
     # A haystack's rows are all in one piece, in the order of the ranks.
     for piece in run.pieces("rankings", [*keys, "rank", "number"]):

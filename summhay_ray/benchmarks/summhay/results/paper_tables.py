@@ -1,6 +1,7 @@
-"""The paper's tables from a run: coverage, citation and joint by model and retriever (Table 2), by ordering (Table 3), ...
+"""The paper's tables from a run: coverage, citation and joint by model and retriever (Table 2), by ordering (Table 3), and so
+on.
 
-Each is a section of the run's report, next to sections that the paper lacks: cost, failures, agreement of judges.
+Each table is a section of the run's report, next to sections that the paper lacks: cost, failures, agreement of judges.
 """
 
 import itertools
@@ -30,7 +31,7 @@ PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "join
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
 BULLETS = {"words": "words_per_bullet"}
-"""Columns of the results about the bullets -> field of `SystemScore`."""
+"""Columns of the results that describe bullets -> field of `SystemScore`."""
 ENDS_OF = ("_low", "_high", "_reason", "_floor")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
@@ -39,10 +40,10 @@ _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
 def sections(result: ScoreResult, judge: str = "") -> list[Section]:
-    """All sections of a run, which may still be in progress, except those that compare its systems. `judge`: the judge of
+    """Return all sections of a run (which may be in progress), except those that compare its systems. `judge`: the judge of
     record, if not the run's own."""
     run = result.stored
-    scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
+    scored = [name for name in result.biases if any(system.n_scored for system in _systems_by(result, name))]
     if not scored:
         return []
     best = judge_of_record(run, judge)
@@ -53,7 +54,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     results = [_results(result, name, more=name != best, of_paper=of_paper) for name in listed]
     bias, *agreement = _judges(run, result)
     if best not in scored:
-        note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
+        note = f"Nothing is scored by {best} yet. For another judge's figures, give --judge NAME."
         return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
     costs = {system: (usd, tokens) for system, usd, tokens in mean_costs(run).iter_rows()}
     raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
@@ -69,7 +70,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         *((raw, section) for section in _breakdowns(run, result, best, metadata)),
         (raw, _citations(result, best)),
     ]
-    # The slug stays that of the shorter title.
+    # Keep the slug of the shorter title.
     named = [
         replace(section, title=f"{section.title}{head}", name=section.name or section.title)
         for head, section in made
@@ -78,7 +79,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     claims = claims_section(result.by_query, best)
     rankings = []
     if result.retrieval is not None:
-        # Its rows are rankings, not the samples of a retriever.
+        # The rows are rankings. A column `retriever` would link them to the samples of a retriever.
         ranked = retrieval_section(result.retrieval, None)
         assert ranked.table is not None
         rankings = [replace(ranked, table=ranked.table.rename({"retriever": "ranking"}), name="rankings")]
@@ -86,7 +87,8 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
 
 
 def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
-    """The sections for a terminal: how much is scored so far, the results unless a leaderboard shows them, and claims."""
+    """Return the sections for a terminal: how much is scored so far, the results (unless a leaderboard shows them), and
+    claims."""
     claims = claims_section(result.by_query, result.judge)
     scored = any(system.n_scored for system in result.by_query if system.judge == result.judge)
     nothing = f"Nothing is scored: 0 of {sum(system.n_expected for system in result.by_query):,} insights"
@@ -96,20 +98,21 @@ def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
     return [*sections, *([claims] if claims else [])]
 
 
-def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
-    """The systems by one judge, with equal weight for each query."""
+def _systems_by(result: ScoreResult, judge: str) -> list[SystemScore]:
+    """Return the systems by one judge, with equal weight for each query."""
     return [system for system in result.by_query if system.judge == judge]
 
 
 def _interval(system: SystemScore, name: str, column: str = "") -> dict[str, float | str | None]:
-    """A figure's value, interval, reason for absence, and floor. `column`: the name of its column, if not the figure's."""
+    """Return a figure's value, interval, floor, and the reason if it is missing. `column`: the name of its column, if not the
+    figure's."""
     column, (low, high) = column or name, system.ci.get(name, (None, None))
     ends = {f"{column}_low": low, f"{column}_high": high, f"{column}_reason": system.ci_reasons.get(name)}
     return {column: getattr(system, name), **ends, f"{column}_floor": system.floor(name)}
 
 
 def _bias(result: ScoreResult, judge: str) -> str:
-    """The judge's bias against people, for a title."""
+    """Return the judge's bias against people, for a title."""
     bias = result.biases.get(judge)
     return "bias unknown" if bias is None else f"bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points"
 
@@ -119,9 +122,9 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Section:
-    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record. `of_paper`:
-    whether the haystacks are the paper's, so that its human figures are shown."""
-    silent = any(system.missing for system in _of(result, judge))
+    """Return coverage, citation and joint by one judge (paper, Table 2). `more`: this is not the judge of record. `of_paper`:
+    the haystacks are the paper's, so the paper's human figures are shown."""
+    silent = any(system.missing for system in _systems_by(result, judge))
     rows: list[dict[str, Any]] = [
         {
             "model": system.model,
@@ -132,7 +135,7 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
     ]
     if of_paper:
         rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
@@ -140,12 +143,12 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
     over = "further haystacks" if len(result.haystacks) >= FEWEST_UNITS else "further queries of these haystacks only"
     text = (
         f"{WEIGHTINGS['queries'].capitalize()} in this table and in all that rank or compare. Coverage, citation and joint by "
-        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words are those a bullet."
+        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words: per bullet."
     )
     if of_paper:
         text += (
-            " The last row is what people reached in the paper (insights weigh the same there), with an oracle's documents and "
-            "up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+            " The last row is people's performance in the paper, with the oracle's documents and up to two hours per summary "
+            "(Figure 3); insights weigh the same there. Their citations: precision 78.8, recall 82.4 (Table 7)."
         )
     reasons = [pl.col(f"{figure}_reason").cast(pl.String) for figure in FIGURES]
     frame = _frame(rows).with_columns(pl.col(*FIGURES, *BULLETS).cast(pl.Float64), *reasons)
@@ -162,7 +165,7 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
 
 
 def _release(result: ScoreResult, judge: str) -> Section:
-    """The release's own table (paper, Table 2)."""
+    """Return the release's own table (paper, Table 2)."""
     own = [system for system in result.systems if system.judge == judge]
     rows = [
         {
@@ -184,8 +187,8 @@ def _release(result: ScoreResult, judge: str) -> Section:
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
-    """What the paper reports in Figure 3, next to the best systems of the run."""
-    scored = [system for system in _of(result, judge) if system.joint is not None and not system.incomplete]
+    """Return what the paper reports in Figure 3, next to the best systems of the run."""
+    scored = [system for system in _systems_by(result, judge) if system.joint is not None and not system.incomplete]
     best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
     rows: list[dict[str, Any]] = [{"model": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
@@ -208,7 +211,7 @@ def _people(result: ScoreResult, judge: str) -> Section:
 
 
 def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: str) -> Iterator[Section]:
-    """Cost against quality, in dollars and in tokens. `spent`: system -> micro-dollars and tokens of a summary."""
+    """Yield cost against quality, in dollars and in tokens. `spent`: system -> micro-dollars and tokens of a summary."""
     rows = [
         {
             "system": system.label,
@@ -219,7 +222,7 @@ def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: 
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
         if system.system in spent
     ]
     if not rows:
@@ -237,7 +240,7 @@ def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: 
 
 
 def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
-    """Recall and precision of the contexts against joint."""
+    """Return recall and precision of the contexts against joint."""
     wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, metadata).iter_rows()}
     by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for piece in run.pieces("contexts"):
@@ -246,7 +249,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
             if needed and shown:
                 right = len(needed & shown)
                 by_system.setdefault((row["retriever"], row["ordering"]), []).append((right / len(needed), right / len(shown)))
-    scores = _of(result, judge)
+    scores = _systems_by(result, judge)
     rows = []
     for (retriever, ordering), shares in sorted(by_system.items()):
         own = [
@@ -266,8 +269,8 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
     if not rows:
         return None
     text = (
-        "Of the documents that hold a query's insights, the share that the context shows (recall), and of those shown the share "
-        "that hold one (precision), over queries; joint is the mean of the complete systems with that retriever."
+        "Recall: the share of the documents with a query's insights that the context shows. Precision: the share of the shown "
+        "documents that have such an insight. Both are over queries; joint is the mean of the complete systems with it."
     )
     text += "".join(f" {correlation_text(name, rows)}" for name in ("recall", "precision"))
     units = dict.fromkeys(("recall", "precision", "joint"), "%")
@@ -277,8 +280,8 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
 
 
 def _lost(result: ScoreResult, judge: str) -> Section | None:
-    """The cost of retrieval errors for each model and strategy: ODSum's Table 5, extended to joint and citations."""
-    systems = {system.system: system for system in _of(result, judge)}
+    """Return the cost of retrieval errors for each model and strategy: ODSum's Table 5, extended to joint and citations."""
+    systems = {system.system: system for system in _systems_by(result, judge)}
     retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
     compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
     if compared is None:
@@ -302,7 +305,8 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
 
 
 def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The correlation of a column with joint over the rows that have both; empty for fewer than three, or a constant column."""
+    """Describe the correlation of a column with joint over the rows that have both. Empty for fewer than three rows, or if a
+    column is constant."""
     pairs = [(row[name], row["joint"]) for row in rows if row["joint"] is not None]
     if len(pairs) < 3:
         return ""
@@ -314,7 +318,7 @@ def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _position(result: ScoreResult, judge: str) -> Section | None:
-    """Joint by the position of the relevant documents (paper, Table 3)."""
+    """Return joint by the position of the relevant documents (paper, Table 3)."""
     sensitivity = {effect.model: effect.sensitivity for effect in result.position if effect.judge == judge}
     rows = [
         {
@@ -325,7 +329,7 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
         if system.retriever == "full"
     ]
     if len({row["ordering"] for row in rows}) < 2:
@@ -335,8 +339,8 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
     frame = _frame(rows).with_columns(pl.col("ordering").cast(ordered), pl.col("sensitivity").cast(pl.Float64))
     frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
     text = (
-        "Joint when a model sees the whole haystack, by where the query's documents stand in it (paper, Table 3). Sensitivity: "
-        "how far top or bottom, whichever is farther, is from random order; without it, from the haystack's own (given)."
+        "Joint when a model sees the whole haystack, by the position of the query's documents (paper, Table 3). Sensitivity: the "
+        "larger difference of top and bottom from random order or, without it, from the haystack's own order (given)."
     )
     chart = Chart.line("ordering", "joint", "model")
     return Section(
@@ -352,15 +356,15 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
 
 
 def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
-    """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
+    """Yield coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
     counts = _by_documents(run, result, judge, metadata)
     if counts.height:
         labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
         counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
         yield Section(
             "Coverage by how many documents hold the insight",
-            "Means over queries of the insights of each that so many documents hold, then over retrievers; only of the "
-            "retrievers that all models have, if there are any.",
+            "Coverage of the insights that this many documents contain: the mean over queries, then over retrievers. If all "
+            "models share some retrievers, only these count.",
             counted.select("model", "documents", *_FLOORED, "n", "n_expected"),
             {"coverage": "%", "joint": "%"},
             Chart.line("documents", "coverage", "model"),
@@ -395,8 +399,8 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
 
 
 def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
-    """The mean coverage of each subtopic, next to that of the best system."""
-    best = max(_of(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
+    """Return the mean coverage of each subtopic, next to that of the best system."""
+    best = max(_systems_by(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
     names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
         (haystack.haystack_id, topic.subtopic_id): topic.name or topic.text
@@ -426,16 +430,17 @@ def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMet
     if not rows:
         return None
     units = dict.fromkeys(("coverage", "joint", f"coverage of {best.label}"), "%")
-    text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best.label}, the best by joint."
+    text = f"Means over all systems, the hardest subtopic of a haystack first, next to {best.label}, the best by joint."
     chart = Chart.bar("subtopic", "coverage", "haystack")
     return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
 
 def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
-    """One row per model and bin of `_BINS`: the means, their floors and n. One piece of the scores is in memory at a time.
+    """Return one row per model and bin of `_BINS`: the means, their floors and n. Only one piece of the scores is in memory at
+    a time.
 
-    A mean is taken over queries first, and over the columns (retriever and ordering) second. A query without some answers thus
-    does not shift a model's mean towards the columns that have them.
+    A mean is taken over queries first, and then over the columns (retriever and ordering). A query that some columns have not
+    answered thus does not shift a model's mean towards the columns that have.
     """
     place, edge = ["haystack_id", "subtopic_id"], pl.lit(0)
     for number, (low, _) in enumerate(_BINS):
@@ -444,7 +449,7 @@ def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequ
     held = insights.rename({"documents": "gold"}).filter(pl.col("gold").list.len() > 0).with_columns(bin=edge)
     sizes = held.group_by(*place, "bin").agg(size=pl.len().cast(pl.Int64))
     in_query = insights.group_by(place).agg(whole=pl.len())
-    # How often a system was asked about a query: its expected insights divided by the query's.
+    # Number of times a system was asked about a query: its expected insights divided by the query's.
     asked = result.expected.filter(pl.col("judge") == judge).join(in_query, on=place)
     asked = asked.with_columns(n_expected=pl.col("n_expected") // pl.col("whole")).join(sizes, on=place)
     due = asked.select(
@@ -468,7 +473,7 @@ def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequ
 
 
 def _citations(result: ScoreResult, judge: str) -> Section | None:
-    """Citation precision and recall (paper, Table 7)."""
+    """Return citation precision and recall (paper, Table 7)."""
     rows = [
         {
             "model": system.model,
@@ -479,21 +484,25 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
             "n": system.n_covered,
             "n_expected": system.n_covered + max(0, system.n_expected - system.n_scored),
         }
-        for system in _of(result, judge)
+        for system in _systems_by(result, judge)
         if system.citation is not None
     ]
     if not rows:
         return None
-    text = "Of the documents that a bullet cites the share that hold the insight, and of these the share cited (paper, Table 7)."
+    text = (
+        "Precision: the share of the documents cited by a bullet that contain the insight. Recall: the share of the documents "
+        "with the insight that are cited (paper, Table 7)."
+    )
     units = dict.fromkeys(("precision", "recall", "citation"), "%")
     chart = Chart.scatter("recall", "precision", "retriever")
     return Section("Citation precision against recall", text, _frame(rows), units, chart, name="citations")
 
 
 def _corrected(result: ScoreResult, judge: str) -> Section | None:
-    """Raw figures next to those without the judge's bias and those corrected by people's labels; None without any correction."""
+    """Return raw figures next to those without the judge's bias and those corrected by people's labels. None without any
+    correction."""
     rows = []
-    for system in _of(result, judge):
+    for system in _systems_by(result, judge):
         if system.labels is None and (result.n_labels or system.coverage_corrected is None):
             continue
         row: dict[str, Any] = {"system": system.label}
@@ -509,7 +518,7 @@ def _corrected(result: ScoreResult, judge: str) -> Section | None:
         for figure, one in result.labelled_mean.items():
             row |= {f"{figure} by labels": one.value, f"{figure} by labels_low": one.low, f"{figure} by labels_high": one.high}
         rows.append({**row, "n": result.n_labels})
-    text = "Without bias: less the judge's bias as it was measured on other annotations."
+    text = "Without bias: after subtracting the judge's bias, as measured on other annotations."
     by_labels = (
         "What people would say of all judgments, as estimated from the labels of some and the judge's scores of all (prediction-"
         f"powered inference, Angelopoulos et al. 2023). A system is corrected by its own labels if it has {FEWEST} or more: a "
@@ -528,10 +537,10 @@ def _corrected(result: ScoreResult, judge: str) -> Section | None:
 
 
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
-    """The known bias of each judge relative to people, and the agreement of the judges."""
+    """Yield the known bias of each judge relative to people, and the agreement of the judges."""
     rows = []
     for judge, bias in result.biases.items():
-        mine = [system for system in _of(result, judge) if system.coverage is not None]
+        mine = [system for system in _systems_by(result, judge) if system.coverage is not None]
         n = sum(system.n_scored for system in mine)
         mean = sum(system.coverage or 0.0 for system in mine) / len(mine) if mine else None
         known = {"bias": bias.mean if bias else None, "bias ±": Z_95 * bias.se if bias else None}
@@ -553,7 +562,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:
-    """Agreement of each pair of judges. Sums are accumulated piece by piece, so that memory stays bounded."""
+    """Yield the agreement of each pair of judges. Sums are accumulated piece by piece, so that memory stays bounded."""
     judges = judges_of(run)
     pairs = list(itertools.combinations(sorted(judge.judge for judge in judges), 2))
     x, y = pl.col("coverage"), pl.col("coverage_2")

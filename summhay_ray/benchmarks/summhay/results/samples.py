@@ -30,7 +30,7 @@ FACETS = (
     Facet("repeat", "number"),
 )
 MOST_PROMPTS = 50
-"""Maximum number of failed cells whose prompts a report holds; a prompt may be as long as a haystack."""
+"""Maximum number of failed cells whose prompts a report holds. A prompt may be as long as a haystack."""
 _COUNTED = {1.0: "full", 0.5: "partial", 0.0: "none"}
 """Coverage -> the name of the facet that counts it."""
 _DIGITS = 6
@@ -43,10 +43,10 @@ Row = dict[str, Any]
 
 
 def samples(workload: Benchmark[Any] | None, run: RunStore, judge: str = "") -> Samples:
-    """The summaries of a run, and the cells that failed without one.
+    """Return the summaries of a run, and the cells that failed without one.
 
-    `workload`: supplies these cells and the prompts of failures; None for an import. `judge`: whose scores are the facets; by
-    default those of the run's own judge.
+    `workload`: supplies these cells and the prompts of failures; None for an import. `judge`: the judge whose scores are the
+    facets; by default the run's own judge.
     """
     run = run.at()
     metadata = stored_metadata(run.store, run.record)
@@ -96,7 +96,8 @@ class _SampleMaker:
         self._asked_again: set[str] = set()
 
     def samples(self) -> Iterator[SampleRecord]:
-        """The samples in order of cell_id, then the cells without a summary. One piece of each table is in memory at a time."""
+        """Yield the samples in order of cell_id, then the cells without a summary. Only one piece of each table is in memory
+        at a time."""
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
@@ -120,7 +121,7 @@ class _SampleMaker:
         yield from self._without_summary(missing)
 
     def _failures_of_rejudge(self, name: str) -> Iterator[tuple[str, str, Row]]:
-        """The failures of a rejudge, with its judges' names among all judges of the run."""
+        """Yield the failures of a rejudge, with its judges' names among all judges of the run."""
         holder = self._holders.get(name) or self._run.store.run(name).at()
         names = {judge.label: judge.judge for judge in self._judges if name in judge.runs}
         for row in _rows(holder, "failures"):
@@ -129,11 +130,11 @@ class _SampleMaker:
     def _verdicts(
         self, judge: JudgedBy, cell: str, scores: Mapping[str, _CellReader], judgments: Mapping[str, _CellReader]
     ) -> Iterator[Row]:
-        """A row for each insight that the judge judged, with its scores."""
+        """Yield a row for each insight that the judge judged, with its scores."""
         seen: set[str] = set()
         for name in judge.runs:
-            scored = {(row["judge"], row["position"]): row for row in scores[name].at(cell)}
-            for row in judgments[name].at(cell):
+            scored = {(row["judge"], row["position"]): row for row in scores[name].rows_at(cell)}
+            for row in judgments[name].rows_at(cell):
                 if row["judge"] != judge.label or row["insight_id"] in seen:
                     continue
                 seen.add(row["insight_id"])
@@ -157,9 +158,9 @@ class _SampleMaker:
                 }
 
     def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row], rejudged: list[Row]) -> SampleRecord:
-        """The sample of a summary. `failed`: the run's own failures; `rejudged`: failures of rejudges that no later rejudge
-        repaired."""
-        # A failed judgment is shown in the box of its insight.
+        """Return the sample of a summary. `failed`: the run's own failures. `rejudged`: failures of rejudges that no later
+        rejudge repaired."""
+        # Show a failed judgment in the box of its insight.
         verdicts = [
             *verdicts,
             *(
@@ -213,8 +214,8 @@ class _SampleMaker:
         return SampleRecord(summary["cell_id"], facets, parts)
 
     def _without_summary(self, missing: Collection[str]) -> Iterator[SampleRecord]:
-        """Samples of the cells that failed before a summary was written; the workload knows their system and query. Failures
-        are read again, so that only one cell's are in memory."""
+        """Yield samples of the cells that failed before a summary was written. The workload knows their system and query.
+        Failures are read again, so that only one cell's are in memory."""
         if not missing:
             return
         items = () if self._workload is None else self._workload.items()
@@ -239,7 +240,7 @@ class _SampleMaker:
             yield SampleRecord(cell_id, facets, [{"kind": "facts", "title": "", "facts": pairs}, *parts])
 
     def _prompts(self, cell_id: str, failed: Sequence[Row]) -> Iterator[Row]:
-        """The prompts of failed requests, rebuilt from content, for the first MOST_PROMPTS failed cells."""
+        """Yield the prompts of failed requests, rebuilt from content, for the first MOST_PROMPTS failed cells."""
         if self._workload is None or not failed:
             return
         command = f"summhay explain {self._run.run_id} {cell_id}"
@@ -247,7 +248,7 @@ class _SampleMaker:
             yield {
                 "kind": "text",
                 "title": "Prompt",
-                "text": f"Of the first {MOST_PROMPTS} cells that failed; of others: {command}",
+                "text": f"Prompts of the first {MOST_PROMPTS} cells that failed; for others: {command}",
             }
             return
         self._asked_again.add(cell_id)
@@ -257,14 +258,14 @@ class _SampleMaker:
 
 
 class _CellReader:
-    """Reads rows that are sorted by cell_id, one cell after the other."""
+    """Reads rows that are sorted by cell_id, one cell after another."""
 
     def __init__(self, rows: Iterator[Row]) -> None:
         self._rows, self._ahead = rows, next(rows, None)
         self._cell, self._kept = "", list[Row]()
 
-    def at(self, cell: str) -> list[Row]:
-        """The rows of a cell. Cells must be requested in order; the same cell may be requested again."""
+    def rows_at(self, cell: str) -> list[Row]:
+        """Return the rows of a cell. Cells must be requested in order; the same cell may be requested again."""
         if cell != self._cell:
             self._cell, self._kept = cell, []
             while self._ahead is not None and self._ahead["cell_id"] <= cell:
@@ -296,7 +297,7 @@ def _failed(failed: Sequence[Row]) -> Iterator[Row]:
 
 
 def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> Row:
-    """The documents shown to the model, and the query's relevant documents that retrieval missed."""
+    """Return the documents shown to the model, and the query's relevant documents that retrieval missed."""
     return {
         "kind": "retrieval",
         "title": "Documents",
@@ -311,7 +312,7 @@ def _shelf(haystack_id: str) -> str:
 
 
 def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
-    """(HAYSTACK/NUMBER, document). Numbers have seven digits, so that ids sort in the order of documents."""
+    """Yield (HAYSTACK/NUMBER, document). Numbers have seven digits, so that ids sort in the order of documents."""
     for piece in run.pieces("documents"):
         for row in piece.iter_rows(named=True):
             content = {"id": row["document_id"], "text": row["text"], "insights": row["insight_ids"]}
@@ -319,7 +320,7 @@ def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
 
 
 def _insights(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[tuple[str, Any]]:
-    """(HAYSTACK/INSIGHT, insight), sorted by id. The table groups insights by haystack, but in another order."""
+    """Yield (HAYSTACK/INSIGHT, insight), sorted by id. The table groups insights by haystack, but in another order."""
     gold = {haystack.haystack_id: haystack.gold for haystack in metadata}
     rows = (row for piece in run.pieces("insights") for row in piece.iter_rows(named=True))
     for haystack_id, own in itertools.groupby(rows, key=itemgetter("haystack_id")):

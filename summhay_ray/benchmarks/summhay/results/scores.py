@@ -55,7 +55,7 @@ class ScoreResult:
     systems: list[metrics.SystemScore]
     """The release's table, with equal weight for each insight. The judge of record comes first."""
     by_query: list[metrics.SystemScore]
-    """The same systems, in the same order, with equal weight for each query: the figures that are shown, ranked and compared."""
+    """The same systems, in the same order, with equal weight for each query. Reports show, rank and compare these figures."""
     failures: list[Failure]
     """Judgments that scoring could not use."""
     stored: RunStore = field(repr=False)
@@ -67,20 +67,20 @@ class ScoreResult:
     biases: Mapping[str, metrics.JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     so_far: str = ""
-    """How many cells of an unfinished run have been asked; the figures cover these. Empty for a finished run."""
+    """How many cells of an unfinished run have been asked; the figures cover only these. Empty for a finished run."""
     n_labels: int = 0
-    """People's labels that correct the figures."""
+    """Number of people's labels that correct the figures."""
     labelled_mean: Mapping[str, metrics.Corrected] = field(default_factory=dict)
-    """Coverage and joint by the judge of record, corrected by the labels of all systems; means over systems."""
+    """Coverage and joint by the judge of record, corrected by the labels of all systems. They are means over systems."""
 
     @property
     def queries(self) -> pl.DataFrame:
-        """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
+        """One row per system, judge and scored query: the means over the query's scored insights, and their number `n`."""
         return metrics.query_means(self.scorer.sums).with_columns(pl.col(_TEXT).cast(pl.String)).sort(_TEXT)
 
     @property
     def expected(self) -> pl.DataFrame:
-        """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
+        """One row per system, judge and query: the number of insights to score, `n_expected`."""
         return self.scorer.expected.with_columns(pl.col(_TEXT).cast(pl.String))
 
     @functools.cached_property
@@ -90,7 +90,7 @@ class ScoreResult:
 
     @functools.cached_property
     def retrieval(self) -> pl.DataFrame | None:
-        """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
+        """Measures of the rankings (`benchmarks.retrieval.retrieval_table`). None for a run without rankings."""
         return retrieval_of(self.stored, self.metadata, self.expected)
 
     @functools.cached_property
@@ -106,7 +106,7 @@ class ScoreResult:
         return self.scorer.by_haystack("queries") if len(ids) > 1 else dict.fromkeys(ids, self.by_query)
 
     def health(self) -> Health:
-        """The health of the run's haystacks, with people's current findings about them, and with its scores."""
+        """The health of the run's haystacks (with people's current findings about them) and of its scores."""
         own = [one for one in self.by_query if one.judge == self.judge and one.retriever in ORACLES]
         joints = [one.joint for one in own if one.joint is not None]
         n_queries = sum(not subtopic.absent for one in self.metadata for subtopic in one.subtopics)
@@ -114,7 +114,7 @@ class ScoreResult:
         return health(mined, n_queries, max(joints, default=None), self.judge)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document that `summhay score` prints."""
+        """Return the JSON document that `summhay score` prints."""
         return {
             "run": self.run,
             "compat": self.compat,
@@ -124,7 +124,7 @@ class ScoreResult:
         }
 
     def details(self) -> dict[str, Any]:
-        """The run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
+        """Return the run's result as JSON: the systems over all haystacks, position sensitivity and retrieval."""
         return {
             "judge": self.judge,
             "weighting": {"systems": metrics.WEIGHTINGS["insights"], "by_query": metrics.WEIGHTINGS["queries"]},
@@ -138,8 +138,8 @@ class ScoreResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row per system and judge: its figures with equal weight for each query, each with its 95 % interval as NAME_low and
-        NAME_high, and its n. `release_NAME` are coverage, citation and joint with equal weight for each insight.
+        """Return one row per system and judge: its figures with equal weight for each query, each with its 95 % interval as
+        NAME_low and NAME_high, and its n. `release_NAME` are coverage, citation and joint with equal weight for each insight.
 
         `bias_mean` and `bias_se` give the bias that was subtracted; null if unknown.
         """
@@ -164,7 +164,7 @@ class ScoreResult:
         return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
 
     def _repr_html_(self) -> str:
-        """For a notebook: the main figures of the systems, best first."""
+        """Return HTML for a notebook: the main figures of the systems, best first."""
         shown = [f"{name}{end}" for name in ("joint", "coverage", "citation") for end in ("", "_low", "_high")]
         table = self.table.select("judge", *shown, "n_expected", system="label", n="n_scored")
         table = table.select("system", pl.exclude("system")).sort("joint", "coverage", descending=True, nulls_last=True)
@@ -174,7 +174,7 @@ class ScoreResult:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Computes the scores of a run's systems, over all its haystacks or in each."""
+    """Computes the scores of a run's systems, over all its haystacks or in each of them."""
 
     sums: pl.DataFrame
     """`metrics.insight_sums` of the scored insights."""
@@ -184,19 +184,19 @@ class Scorer:
     nuggets: pl.DataFrame
     """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
     biases: Mapping[str, metrics.JudgeBias | None]
-    """The bias of each judge; judges are in the order in which scores are listed."""
+    """The bias of each judge. Scores are listed in the order of these judges."""
     claims: Claims | None
     """None if every query has an answer and no support run has judged a bullet."""
     ids: Mapping[str, str]
-    """Name of each haystack, followed by its id if several have that name -> its id."""
+    """Name of each haystack (followed by its id if several have that name) -> its id."""
 
     def by_haystack(self, weighting: metrics.Weighting) -> dict[str, list[metrics.SystemScore]]:
-        """Name of a haystack -> the scores in it."""
+        """Map the name of each haystack to the scores in it."""
         found = metrics.haystack_scores(self.sums, self.expected, self.bullets, weighting)
         return {name: self.finish(found.get(one, []), one) for name, one in self.ids.items()}
 
     def finish(self, scores: Sequence[metrics.SystemScore], haystack_id: str = "") -> list[metrics.SystemScore]:
-        """The scores with the figures of nuggets and of `Claims`, and without their judges' biases, judge by judge."""
+        """Add the figures of nuggets and of `Claims` to the scores, and subtract the biases of their judges, judge by judge."""
         if self.nuggets.height:
             own = self.nuggets.filter(haystack_id=haystack_id) if haystack_id else self.nuggets
             scores = metrics.with_nuggets(scores, own)
@@ -217,10 +217,10 @@ def score_run(
 ) -> ScoreResult:
     """Score the current content of the run. Missing judgments count as expected but not as scored.
 
-    `biases`: measured biases of judges against people; they replace the shipped ones. `rejudged`: include the judgments of later
-    rejudges. `judge`: score only this judge's judgments. `labels`: people's labels, which also correct the figures.
-    `workload`: the run's, if it is known already. Raises StoreError for a run without summaries of its own, UserError for an
-    unknown judge and for labels of another run.
+    `biases`: measured biases of judges against people; they replace the shipped ones. `rejudged`: include the judgments of
+    later rejudges. `judge`: score only this judge's judgments. `labels`: people's labels, which also correct the figures.
+    `workload`: the run's workload, if it is already known. Raises StoreError for a run without summaries of its own, UserError
+    for an unknown judge and for labels of another run.
     """
     judging.check_judged(run)
     run = run.at()
@@ -277,10 +277,9 @@ def _scorer(
     compat: metrics.Compat,
     unasked: pl.DataFrame,
 ) -> tuple[Scorer, list[Failure]]:
-    """The scorer of a run, without `biases` and `ids`, and the judgments that cannot be used.
+    """Return the scorer of a run, without `biases` and `ids`, and the judgments that cannot be used.
 
-    `judges`: None for the run's own. `scored_by`: their names. `unasked`:
-    see `_count_unasked`.
+    `judges`: None for the run's own. `scored_by`: their names. `unasked`: see `_count_unasked`.
     """
     # The last repeat of each system, in the order of its first summary.
     last = pl.col("repeat").max()
@@ -297,7 +296,7 @@ def _scorer(
     nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Failure]]:
-        # The gold documents of all haystacks at once would take much memory.
+        # The gold documents of all haystacks together would take much memory.
         gold = gold_by_insight(by_id[one] for one in mine["haystack_id"].unique())
         scores, odd = metrics.score_columns(mine, judged, gold, compat)
         said = _cast(mine, kinds, _SUMMARY)
@@ -314,8 +313,8 @@ def _scorer(
                     one_by_one.append((*system, *place, *(getattr(row, name) for name in metrics.VALUES)))
                 else:
                     failures.append(row)
-        together = pl.concat(columns, how="horizontal").select(names)
-        insights = pl.concat([together, _rows(one_by_one, kinds, names)])
+        counted = pl.concat(columns, how="horizontal").select(names)
+        insights = pl.concat([counted, _rows(one_by_one, kinds, names)])
         figures = said.with_columns(
             figure(mine["bullets"]).cast(pl.Float64).alias(name) for name, figure in metrics.BULLET_FIGURES.items()
         )
@@ -330,10 +329,13 @@ def _scorer(
         of_none = metrics.nugget_sums(none.join(nuggets, on=on))
         by_query = metrics.nugget_scores_by_query([of_none, *judged], expected, nuggets)
     of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *metrics.BULLET_FIGURES)), *bullets])
-    absent, supports = absent_queries(metadata), judging.supports_of(run)
+    absent = absent_queries(metadata)
+    # Oldest first; a recited run holds its own judgments of bullets.
+    supporting = [run, *map(run.store.run, judging.judging_ids(run, "supports"))]
+    supports = [one for one in supporting if "support_bullets" in one.declared and one.has_rows("support_bullets")]
     repeats = {system[0]: n for system, n in systems[0].items()}
     scorer = Scorer(
-        sums=metrics.added([metrics.insight_sums(none), *sums]),
+        sums=metrics.add_sums([metrics.insight_sums(none), *sums]),
         expected=expected,
         bullets=of_bullets.join(_cast(absent, kinds, PLACE), on=PLACE, how="anti"),
         nuggets=by_query,
@@ -345,8 +347,7 @@ def _scorer(
 
 
 def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:
-    """Yields work(*arguments) for each of `given`, in order, computed on all cores. Takes only as many inputs as are in
-    progress."""
+    """Yield work(*arguments) for each of `given`, in order, computed on all cores. Inputs are taken only as they are needed."""
     cores = os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as threads:
         waiting: deque[Future[Part]] = deque()
@@ -370,7 +371,7 @@ Systems = Mapping[tuple[str, str, str, str], int]
 
 
 def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
-    """Column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
+    """Map each column to its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
     texts: dict[str, set[str]] = {name: set(summaries[name]) for name in SYSTEM}
     for place, name in enumerate(SYSTEM):
         texts[name].update(system[place] for system in systems[0])
@@ -385,10 +386,10 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
 def _count_unasked(
     run: RunStore, workload: Any, judges: Sequence[judging.JudgedBy] | None, scored_by: Sequence[str]
 ) -> tuple[pl.DataFrame, str]:
-    """(The repeats that were not asked and so are not missing, `ScoreResult.so_far`.)
+    """Return (the repeats that were not asked and so are not missing, `ScoreResult.so_far`).
 
-    Columns: system, haystack_id, subtopic_id, judge, and `unasked`: the number of repeats that the run has not summarized yet, or
-    whose summary a later judge has not been asked about.
+    Columns: system, haystack_id, subtopic_id, judge, and `unasked`, the number of repeats without a summary so far, or whose
+    summary a later judge has not been asked about.
     """
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
@@ -410,9 +411,10 @@ def _count_unasked(
 def _expected(
     metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any], unasked: pl.DataFrame
 ) -> pl.DataFrame:
-    """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored.
+    """Return the number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number
+    scored.
 
-    `unasked`: see `_count_unasked`; queries with no asked cell are left out.
+    `unasked`: see `_count_unasked`. Queries with no asked cell are left out.
     """
     keys = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
