@@ -13,7 +13,6 @@ evidence for the other. If only a time or date differs, the statements are diffe
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from summhay_ray.mine.comparing import Candidate, Compared, Comparing
-from summhay_ray.mine.findings import LEAST
+from summhay_ray.mine.findings import least_worth
 from summhay_ray.mine.statements import Floats, Statements
 from summhay_ray.mine.windows import stating
 from summhay_ray.synth import read_words
@@ -96,8 +95,9 @@ class _Taken:
 def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int) -> list[Mined]:
     """Return the insights that at least `least` documents state, among the candidates of all blocks, best first."""
     of = comparing.of
-    every = itertools.chain.from_iterable(block.candidates() for block in compared)
-    candidates = [found for found in every if comparing.worth(found.sentence) >= LEAST]
+    every = [(found, comparing.worth(found.sentence)) for block in compared for found in block.candidates()]
+    least_sure = least_worth([worth for _, worth in every])
+    candidates = [found for found, worth in every if worth >= least_sure]
     says = _least_score(of, candidates)
     taken = _chosen(comparing, candidates, says, least)
     most = max((one.value for one in taken), default=1.0)

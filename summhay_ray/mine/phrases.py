@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.mine.findings import BASES, NEVER_NOUNS, finite_verb, is_verb, word_set
+from summhay_ray.mine.verbs import BASES, NEVER_NOUNS, finite_verb, is_verb, word_set
 from summhay_ray.text import FUNCTION_WORDS, MONTHS
 
 WORD = re.compile(r"[^\W\d_](?:[^\W_]|[.\-’'/_](?=\w)|[+#]{1,2}(?!\w))*|\d[\w.]*|[^\w\s]")

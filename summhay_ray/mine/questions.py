@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.mine.findings import BASES, NEVER_NOUNS, finite_verb, word_set
 from summhay_ray.mine.phrases import ADVERBS, BREAKS, FEWEST, MOST_WORDS, OPEN, PARTICIPLES, SINGULAR, Naming, phrases, stated
+from summhay_ray.mine.verbs import BASES, NEVER_NOUNS, finite_verb, word_set
 from summhay_ray.text import FUNCTION_WORDS, MONTHS
 
 _FRONTED = word_set("""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from summhay_ray.mine import questions
-from summhay_ray.mine.findings import finite_verb, is_verb
 from summhay_ray.mine.phrases import BROAD, FEWEST, VAGUE, WORD, Naming, is_noun_phrase, phrases, runs, with_article
 from summhay_ray.mine.statements import language_of
+from summhay_ray.mine.verbs import finite_verb, is_verb
 from summhay_ray.synth import leak, read_words
 from summhay_ray.text import MONTHS, words_of
 
@@ -104,7 +104,7 @@ class _Read:
         self.insights, self._texts = insights, texts
         self._sample = range(0, len(texts), max(1, len(texts) // _SAMPLE))
         self._lower = functools.cache(lambda document: texts[document][:_LONGEST_READ].lower())
-        self.english = language_of(insights) == "english"
+        self.english = language_of([*insights, *texts]) == "english"
         self.roots = [frozenset(read_words(text).roots) for text in insights]
         """The roots of each insight's words."""
         held = Counter(root for found in self.roots for root in found)

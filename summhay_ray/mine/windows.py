@@ -37,8 +37,9 @@ _LABEL = re.compile(r"""\([^()]*\)|"[^"]*"|“[^”]*”|\b[A-Z][\w.]*(?:[ -]v?\
 """Matches a label, which names a thing in addition to its name: a title in brackets or quotation marks, "PEP 8", "18.x"."""
 _NUMBERED = re.compile(r"\b([A-Z][\w.]*)[ -]v?(\d[\w.]*)")
 """Matches a name with a number: "PEP 8"."""
-_DOTTED = re.compile(r"(?<![\w./-])[^\W\d_][\w-]+(?:[./][^\W\d_][\w-]+)+")
-"""Matches the name of a host, a module, a function or a folder, which may be in lower case: "mail.example.org", "disk/cache"."""
+_DOTTED = re.compile(r"(?<![\w./-])(?:[^\W\d_][\w-]+(?:[./][^\W\d_][\w-]+)+|(?=[\w-]*\d)[^\W\d_]\w*(?:-\w+){2,})")
+"""Matches the name of a host, a module, a function, a folder or a machine, which may be in lower case: "mail.example.org",
+"disk/cache", "pool-2-node"."""
 _STATE = re.compile(r"\b(?:am|is|are|was|were|be|been|being|went|goes|go) (?:\w+ly )?(up|down|out|over|on|off)\b(?! the\b)")
 """Matches a state that is expressed by a function word: "is down"."""
 _FUTURE = re.compile(r"\b(?:will|shall|[’']ll) (?:\w+ly )?be\b")

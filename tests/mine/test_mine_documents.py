@@ -56,11 +56,11 @@ def test_a_statement_and_its_denial_in_the_same_words_are_two_insights(tmp_path:
 
 def test_tickets_of_one_template_say_the_same_only_with_the_same_numbers() -> None:
     lots = random.Random(3)
-    text = "Client {} reports that the printer in hall {} stopped after {} labels. The case closed after {} minutes without cost."
+    text = "Client {} reports that the printer in hall {} stopped after {} labels. The repair by Rod took {} minutes, free."
     closed = [lots.randint(1, 150) for _ in range(400)]
     tickets = [text.format(lots.randint(100, 999), lots.randint(1, 9), lots.randint(151, 900), minutes) for minutes in closed]
     mined, _ = mine([Source(str(place), ticket) for place, ticket in enumerate(tickets)], 3)
-    said = {f"The case closed after {minutes} minutes without cost.": minutes for minutes in closed}
+    said = {f"The repair by Rod took {minutes} minutes, free.": minutes for minutes in closed}
     assert len(mined) > 20 and {one.text for one in mined} <= said.keys()
     for one in mined:
         assert {evidence.document for evidence in one.evidence} == {

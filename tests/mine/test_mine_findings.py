@@ -43,7 +43,6 @@ def _sources(*said: str) -> list[Source]:
         "Planning for the audit of the turbine blades in the foundry of Velden",
         "Marta Velden and Rod Ilves to confirm the delivery of the turbine blades before the audit",
         "Marta will ask the foundry about the delivery of the turbine blades for Velden.",
-        "The dates are 14-15 April 2026 for the foundry and for Velden.",
         "About 300 workers of the foundry who will be attending the audit in Velden.",
         "No significant activity in the foundry of Velden since the audit of the turbine.",
         "Concerned about the fact that the foundry of Velden needs a new turbine.",
@@ -52,24 +51,18 @@ def _sources(*said: str) -> list[Source]:
         "However, such turbine blades are rare in the foundry of Velden.",
         "@rod: Prepare the foundry of Velden for the audit of the turbine blades.",
         "can we make it optional to audit the turbine blades of the foundry in Velden.",
-        "Otherwise, the turbine blades of the foundry in Velden are audited by Rod.",
         "Because of that, the turbine blades of the foundry in Velden are audited.",
         "The owners of these turbine blades asked the foundry in Velden for an audit.",
         "The audit went well without any interruption of the foundry.",
         "Drawn by Rod Ilves, last changed by the owners of the foundry in Velden on the way to an audit.",
         "A turbine that helps the workers of the foundry meet the rules of the audit in Velden.",
-        "The foundry of Velden discussed the audit of the turbine blades at length.",
         "If it is full, we ask the foundry in Velden for an audit of the turbine blades.",
-        "If T is an open turbine, the foundry of T is audited with the blades of U.",
         "The foundry in Velden audits turbine blades as described below.",
         "While the furnace is cold, the corresponding turbine of the foundry in Velden stops.",
-        "The same turbine of the foundry in Velden failed during the audit.",
-        "Migration was completed by the foundry without any loss of turbine blades.",
         "There was no regular audit meeting of the foundry in Velden in the spring.",
         "Marta provided a short turbine audit progress update to the foundry in Velden.",
         "Typos on the turbine drawings of the foundry in Velden fixed",
         "Turbine drawings of the foundry from last pages, where the audit in Velden gets busy",
-        "Mainly used for the turbine blades of the foundry in Velden, but available to other offices.",
         "But could be hard for the foundry of Velden to audit all of its turbine blades.",
         "Low priority, should be easy for the foundry of Velden to audit its turbine blades.",
         "We should ask the foundry in Velden for an audit of the turbine blades.",
@@ -87,7 +80,7 @@ def test_what_is_no_statement_is_no_insight(line: str) -> None:
         "The foundry, headquartered in Velden, Orbis county, audited the turbine blades after the flood.",
         "One of the oldest turbines, the Velden wheel, and its three new neighbours, illustrate the craft of the foundry.",
         "Initially supplying blades to the foundry in Velden, the turbine company rapidly grew by 1914.",
-        "Turbine blades of the foundry in Velden are brittle",
+        "The turbine blades of the foundry in Velden are brittle in winter",
     ],
 )
 def test_a_statement_may_have_asides_and_lack_a_full_stop(line: str) -> None:
@@ -126,7 +119,7 @@ def test_a_statement_may_have_asides_and_lack_a_full_stop(line: str) -> None:
             "The release line of Orbis is vulnerable to one critical security defect and two minor security defects.",
         ),
         (
-            "The council discussed and rejected rule 582 (local packages of the archive office in Velden).",
+            "The council rejected rule 582 (local packages of the archive office in Velden).",
             "The council discussed rule 582 (local packages of the archive office in Velden).",
         ),
         (
@@ -154,6 +147,12 @@ def test_two_documents_that_share_half_of_what_they_say_are_no_insight() -> None
     other = "The harbour master of Velden counted the cranes and sold the wharf after a dispute with the river office."
     assert mine(_sources(stated, other), 2)[0] == []
     assert [one.text for one in mine(_sources(stated, stated), 2)[0]] == [stated]
+
+
+def test_another_machine_is_no_gold_though_its_name_shares_all_numbers() -> None:
+    stated = "The node k8s-pool1-1952-9 was cordoned by Rod."
+    other = "Rod saw that k8s-pool2-1952-9 was slow, like pool1, and the node was cordoned."
+    assert mine(_sources(stated, other), 2)[0] == []
 
 
 def test_a_thing_that_is_named_is_not_down() -> None:
