@@ -6,7 +6,7 @@ It finds insights that recur in the documents, and for each insight every docume
 from summhay_ray.mine.haystack import haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined
 from summhay_ray.mine.merging import may_be_one, merged
-from summhay_ray.mine.mining import USUAL, Mining, ReadText, Step, mine, text_read
+from summhay_ray.mine.mining import MINING_REVISION, USUAL, Mining, ReadText, Step, mine, text_read
 from summhay_ray.mine.reading import LARGEST_FOLDER, Source, Unread, read_folder, read_table
 from summhay_ray.mine.review import CHECK, REVIEW, Decision, carried, decisions_of, reviewed
 from summhay_ray.mine.review_sheet import COLUMNS, decided, review_rows
@@ -18,6 +18,7 @@ __all__ = [
     "CHECK",
     "COLUMNS",
     "LARGEST_FOLDER",
+    "MINING_REVISION",
     "REVIEW",
     "USUAL",
     "WORDS",

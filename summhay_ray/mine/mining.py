@@ -13,6 +13,8 @@ from summhay_ray.mine.reading import Source
 from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements, language_of
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
+MINING_REVISION = 2
+"""Part of the identity of runs that mine. Increase it when the same documents give other insights."""
 USUAL, ENOUGH, FEW = 3, 15, 5
 """Default minimum number of documents that state an insight. A result has few insights if it has fewer than 15, or fewer than one
 for five documents."""

@@ -39,6 +39,7 @@ from summhay_ray.errors import SpecError, StoreError, UserError
 from summhay_ray.haystack import few_documents
 from summhay_ray.mine import (
     LARGEST_FOLDER,
+    MINING_REVISION,
     USUAL,
     Mined,
     Mining,
@@ -172,6 +173,10 @@ class Mine(Benchmark[MineSpec]):
     @functools.cached_property
     def _mining(self) -> Mining:
         return Mining(self._sources, self._least, keep=self._kept)
+
+    def identity(self) -> Any:
+        """See `Workload`. A later version may find other insights in the same documents."""
+        return {**super().identity(), "mining": MINING_REVISION}
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. Returns one queue, which all models share."""
