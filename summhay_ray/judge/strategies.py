@@ -88,7 +88,7 @@ def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]
     return Answer(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
 
 
-# One answer judges all summaries that have the same bullets.
+# Cached: summaries with the same bullets share one answer, which is parsed once.
 @functools.lru_cache(maxsize=1024)
 def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed:
     verdict = prompting.read_verdict(text, finish_reason)

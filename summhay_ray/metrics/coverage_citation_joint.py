@@ -1,7 +1,7 @@
 """Coverage, citation precision, recall and F1, and joint of each judged insight (section 4.1).
 
-`figures` is their only definition. It takes the counts of one insight, or arrays with those of a million insights, which
-`score_columns` computes with polars. `score_summary` handles unusual judgments (an unknown label, a bullet that does not
+`figures` is their only definition. It takes the counts of one insight, or arrays with the counts of a million insights, which
+`score_columns` makes with polars. `score_summary` handles unusual judgments (an unknown label, a bullet that does not
 exist). `extract_citations` handles citations in any form other than a bracket of digits, commas and spaces.
 """
 

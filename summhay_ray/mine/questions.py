@@ -386,7 +386,7 @@ def _object(rest: str) -> bool:
 
 
 def _short(rest: str, base: str) -> str:
-    """Return the shortest beginning of a complement that completes a question: an object or an adjective, without additions."""
+    """Return the first words of `rest` that complete a question: an object or an adjective, without what follows."""
     if base != "be" and not _object(rest):
         return ""
     found = re.match(

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 FigureFormat = Literal["svg", "pdf"]
 COLUMN_INCHES = 3.35
 """Width of a figure: one column of a paper."""
-MOST_ROWS, MOST_SERIES, LONGEST, MOST_TITLE = 40, 16, 34, 200
-"""Maximum names along an axis, coloured series, and characters of a name and of a title. The figure says how many names are
-left out."""
+MOST_ROWS = 40
+"""Maximum names along an axis. The figure says how many names are left out."""
+MOST_SERIES = 16
+"""Maximum coloured series."""
+LONGEST, MOST_TITLE = 34, 200
+"""Maximum characters of a name, and of a title."""
 MOST_ZEROS = 15
 """With more bars than this, bars shorter than a 2000th of the longest are left out."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")

@@ -111,9 +111,8 @@ def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Sect
         ("dollars", "nothing was asked" if now.status == "imported" else dollars_line(now.usd, digits=4)),
         ("rows stored", ", ".join(f"{table['rows']:,} {name}" for name, table in now.tables.items() if table["rows"])),
     ]
-    notes = [*now.warnings, *now.problems, *warnings]
-    if cells < total:
-        notes.append("The run is not finished: its figures cover only what is there.")
+    notes = ["The run is not finished: its figures cover only what is there."] * (cells < total)
+    notes += [*now.warnings, *now.problems, *warnings]
     if now.cells["failed"]:
         notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
     table = pl.DataFrame([fact for fact in facts if fact[1]], schema=["what", "value"], orient="row")

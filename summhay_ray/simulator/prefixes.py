@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from summhay_ray.text import encode_tokens
 
 LOOKBACK = 20
-"""Number of blocks, up to a marked one, whose prefixes are searched."""
+"""A request finds stored prefixes that end at a marked block, or up to 19 blocks before it."""
 LEAST, STEP = 1024, 128
 """The shortest cached prefix, and the step of longer ones, in tokens."""
 _TOKEN = array("I").itemsize

@@ -104,7 +104,7 @@ class Judging:
     """The NLI models, by the name of the judge."""
     case: Case
     ask: Ask | None
-    """If None, only the models in this process are asked, to compute their numbers."""
+    """None while only the values of the models in this process are computed."""
     votes: list[Vote] = field(default_factory=list)
 
     async def judge(self, named: Named, pairs: Sequence[Pair]) -> Opinions:

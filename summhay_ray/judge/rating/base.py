@@ -40,7 +40,8 @@ How = Literal["text", "samples", "logprobs", "panel"]
 class Criterion:
     """A criterion for rating a text: a scale, and the prompt that explains it.
 
-    The prompt must contain the placeholders in `needs` (spelled as above). Raises ValueError if one is missing.
+    The prompt must contain the placeholders in `needs`, in a spelling that the module's docstring lists. Raises ValueError if one
+    is missing.
     """
 
     name: str

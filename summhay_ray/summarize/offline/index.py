@@ -98,8 +98,8 @@ class SentenceIndex:
         """Return the share (0 to 1) of a text's term weight that no sentence has, not even in a word with the same beginning. For
         an empty text, it is 0.
 
-        An unknown term weighs as much as the rarest known one. Every known term weighs at least half as much, although a word
-        that all documents have would weigh less.
+        An unknown term weighs as much as the rarest known one. A known term weighs at least half of that, even a term that all
+        documents have.
         """
         terms = set(terms_of(text))
         rarest = float(np.log(self.n + 1))

@@ -439,8 +439,8 @@ def _by_documents(run: RunStore, result: ScoreResult, judge: str, metadata: Sequ
     """Return one row per model and bin of `_BINS`: the means, their floors and n. Only one piece of the scores is in memory at
     a time.
 
-    A mean is taken over queries first, and then over the columns (retriever and ordering). A query that some columns have not
-    answered thus does not shift a model's mean towards the columns that have.
+    A mean is taken over the queries of each retriever and ordering first, and then over these pairs. If some pairs lack a query,
+    it thus does not give the others more weight.
     """
     place, edge = ["haystack_id", "subtopic_id"], pl.lit(0)
     for number, (low, _) in enumerate(_BINS):
