@@ -48,7 +48,15 @@ def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Serie
     return words.cast(pl.Int64) / bullets.list.len().cast(pl.Int64).replace(0, None)
 
 
-BULLET_FIGURES: Mapping[str, Callable[[pl.Series], pl.Series]] = {"words_per_bullet": words_per_bullet}
+def bullets_per_summary(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
+    """Return the number of bullets of each summary."""
+    return pl.Series(summaries, dtype=pl.List(pl.String)).list.len()
+
+
+BULLET_FIGURES: Mapping[str, Callable[[pl.Series], pl.Series]] = {
+    "words_per_bullet": words_per_bullet,
+    "bullets_per_summary": bullets_per_summary,
+}
 """Field of `SystemScore` -> function from a summary's bullets to its value (null: does not count). The field is the mean over
 the summaries of answerable queries."""
 
@@ -124,6 +132,8 @@ class SystemScore:
     n_covered: int
     words_per_bullet: float | None
     """Mean number of words in a bullet."""
+    bullets_per_summary: float | None = None
+    """Mean number of bullets of a summary."""
     ci: dict[str, tuple[float, float]] = field(default_factory=dict)
     coverage_corrected: float | None = None
     joint_corrected: float | None = None

@@ -22,7 +22,7 @@ N_CELLS, N_JUDGMENTS = 2 * 4 * 2, 44 * 2
 FRACTIONS = ("coverage", "citation", "citation_precision", "citation_recall", "joint")
 SYSTEM = {
     **dict.fromkeys(("system", "retriever", "ordering", "model"), str),
-    **dict.fromkeys((*FRACTIONS, "words_per_bullet"), float),
+    **dict.fromkeys((*FRACTIONS, "words_per_bullet", "bullets_per_summary"), float),
     **dict.fromkeys(("n_expected", "n_scored", "n_covered"), int),
     "ci": dict,
 }

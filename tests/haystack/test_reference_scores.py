@@ -51,7 +51,7 @@ def rows_of(file: Path, compat: Compat) -> tuple[pl.DataFrame, pl.DataFrame, pl.
         key = {"system": one.system, "retriever": one.retriever, "ordering": one.ordering, "model": one.model}
         place = {"judge": RELEASED_JUDGE, "haystack_id": one.haystack_id, "subtopic_id": one.subtopic_id}
         expected.append({**key, **place, "n_expected": asked[one.subtopic_id]})
-        words.append({**key, "words_per_bullet": n_words})
+        words.append({**key, "words_per_bullet": n_words, "bullets_per_summary": len(one.bullets)})
         for row in score_summary(judged[one.cell_id], one.bullets, gold, compat):
             assert isinstance(row, Score), row
             fields = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")

@@ -46,7 +46,7 @@ def simulated(systems: int, haystacks: int, subtopics: int, seed: int) -> pl.Dat
 
 def scores_of(insights: pl.DataFrame, weighting: Weighting = "insights") -> list[SystemScore]:
     expected = insights.select(*KEYS, *CLUSTER, pl.lit(6).alias("n_expected")).unique()
-    words = insights.select(*KEYS[:4], pl.lit(30.0).alias("words_per_bullet")).head(0)
+    words = insights.select(*KEYS[:4], pl.lit(30.0).alias("words_per_bullet"), pl.lit(6).alias("bullets_per_summary")).head(0)
     return system_scores(insight_sums(insights), expected, words, weighting)
 
 
@@ -144,7 +144,7 @@ def test_queries_weigh_the_same_or_insights_do() -> None:
     frame = pl.DataFrame(rows, schema=[*KEYS, *CLUSTER, "coverage", *CITATIONS, "joint"], orient="row", infer_schema_length=None)
     frame = frame.with_columns(pl.col(CITATIONS).cast(pl.Float64)).select(*KEYS, *CLUSTER, *VALUES)
     expected = frame.select(*KEYS, *CLUSTER, pl.lit(4).alias("n_expected")).unique()
-    words = frame.select(*KEYS[:4], pl.lit(30.0).alias("words_per_bullet")).head(0)
+    words = frame.select(*KEYS[:4], pl.lit(30.0).alias("words_per_bullet"), pl.lit(6).alias("bullets_per_summary")).head(0)
     [insights], [queries] = (system_scores(insight_sums(frame), expected, words, weighting) for weighting in WEIGHTINGS)
     assert (insights.coverage, queries.coverage) == (0.25, 0.5)
     # Four of eight insights are missing: 1 of 8, and the mean of 1 of 4 and 0 of 4. Three are missing from the first query.
@@ -162,7 +162,7 @@ def test_a_haystacks_scores_are_those_of_its_rows_alone() -> None:
     n_expected = pl.col("subtopic_id").str.tail(1).cast(pl.Int64) + 3
     expected = rows.select(*KEYS, *CLUSTER, n_expected.alias("n_expected")).unique()
     spoken = pl.int_range(pl.len()).cast(pl.Float64).alias("words_per_bullet")
-    words = insights.select(*KEYS[:4], "haystack_id", spoken)
+    words = insights.select(*KEYS[:4], "haystack_id", spoken, pl.lit(6).alias("bullets_per_summary"))
     found = haystack_scores(insight_sums(insights), expected, words)
     assert sorted(found) == ["h0", "h1", "h2", "h3"]
     for name, scores in found.items():

@@ -36,11 +36,16 @@ def expected(number: int, subtopic: str = "s1", **changed: str) -> dict[str, Any
 def run(
     insights: list[dict[str, Any]], expect: list[dict[str, Any]], words: list[float | None] | None = None, **more: Any
 ) -> list[SystemScore]:
-    spoken = [{**{key: system()[key] for key in KEYS[:4]}, "words_per_bullet": figure} for figure in words or []]
+    spoken = [
+        {**{key: system()[key] for key in KEYS[:4]}, "words_per_bullet": figure, "bullets_per_summary": 6}
+        for figure in words or []
+    ]
     return system_scores(
         insight_sums(pl.DataFrame(insights, schema=SCHEMA)),
         pl.DataFrame(expect, schema={**dict.fromkeys((*KEYS, *CLUSTER), pl.String), "n_expected": pl.Int64}),
-        pl.DataFrame(spoken, schema={**dict.fromkeys(KEYS[:4], pl.String), "words_per_bullet": pl.Float64}),
+        pl.DataFrame(
+            spoken, schema={**dict.fromkeys(KEYS[:4], pl.String), "words_per_bullet": pl.Float64, "bullets_per_summary": pl.Int64}
+        ),
         **more,
     )
 

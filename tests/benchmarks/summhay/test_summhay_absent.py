@@ -4,6 +4,7 @@ supports."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +126,16 @@ def test_cited_numbers_that_no_document_has_are_reported(ran: Ran, tmp_path: Pat
     [said] = [line for line in found.warnings if "no document" in line]
     assert said.startswith("2 citations name no document") and f"the haystack has {last} documents" in said
     assert not any("name no document" in line for line in ran.without.warnings)
+
+
+def test_a_decision_names_a_system_that_copies_the_documents(ran: Ran, tmp_path: Path) -> None:
+    copied = [f"- {line} [{n}]" for n, one in enumerate(sample()["documents"], 1) for line in one["document_text"].split(". ")]
+    spec = spec_of(tmp_path, sample(), dict.fromkeys(answers_to(sample()), "\n".join(copied)))
+    run = api.run(spec, store := str(tmp_path / "store")).run
+    [said] = [line for line in api.compare_systems(run, store=store).decision.limits if line.startswith("long answers")]
+    found = re.search(r"oracle \+ stack gives (\d+) bullets a query for (\d+) insights", said)
+    assert found and int(found[1]) >= len(copied) > 3 * int(found[2])
+    assert not any(line.startswith("long") for line in api.compare_systems(ran.found.run, store=ran.store).decision.limits)
 
 
 def test_another_judge_judges_them_again(ran: Ran) -> None:

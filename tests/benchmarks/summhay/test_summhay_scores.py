@@ -75,7 +75,7 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
     insights, words, failures = [], [], []
     for one in rows_of(run, "summaries"):
         named = {name: getattr(one, name) for name in (*SYSTEM, "haystack_id", "subtopic_id")}
-        words.append({**named, "words_per_bullet": words_per_bullet([one.bullets])[0]})
+        words.append({**named, "words_per_bullet": words_per_bullet([one.bullets])[0], "bullets_per_summary": len(one.bullets)})
         for row in score_summary(judged[one.cell_id], one.bullets, grid.grid.haystacks[one.haystack_id].gold, compat):
             if isinstance(row, Failure):
                 failures.append(row)

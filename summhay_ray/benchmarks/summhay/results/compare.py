@@ -1,6 +1,7 @@
 """Compare systems of SummHay runs by the judges' scores, with and without the judges' bias against people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -20,6 +21,8 @@ from summhay_ray.records import SYSTEM_NAMES
 Factor = Literal["retriever", "model"]
 GOLD_ORDERINGS = ("top", "middle", "bottom")
 """Orderings of the whole haystack that depend on the position of its gold documents."""
+_MOST_BULLETS = 3
+"""Bullets for each insight from which an answer counts as long: one that copies its documents covers every insight."""
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 """The compared figure -> its column in the means per query (`ScoreResult.queries`)."""
 
@@ -68,13 +71,30 @@ def compare_systems(
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
+def _caveats(result: ScoreResult, systems: Collection[SystemScore]) -> Iterator[str]:
+    """Yield what the figures leave out: invented answers, and answers that are much longer than the insights require."""
+    if worst := max((one for one in systems if one.invented), key=lambda one: one.invented or 0.0, default=None):
+        most = f"{worst.label} gives most ({100 * (worst.invented or 0.0):.0f} %)"
+        yield f"invented answers to queries about what no document says, which the scores leave out: {most}"
+    if longest := max(
+        (one for one in systems if one.bullets_per_summary), key=lambda one: one.bullets_per_summary or 0.0, default=None
+    ):
+        queries = [
+            n_insights
+            for one in result.metadata
+            for subtopic, n_insights in zip(one.subtopics, one.n_insights, strict=True)
+            if not subtopic.absent
+        ]
+        n_bullets, n_insights = longest.bullets_per_summary or 0.0, statistics.fmean(queries)
+        if n_bullets > _MOST_BULLETS * n_insights:
+            given = f"{longest.label} gives {n_bullets:.0f} bullets a query for {n_insights:.0f} insights"
+            yield f"long answers, which coverage does not punish: {given}"
+
+
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> comparison.RunScores:
     """Return the figures per query of a run's systems, by one judge. `costs`: see `mean_costs`."""
     systems = {system.system: system for system in result.by_query if system.judge == judge}
-    health, invented = result.health(), []
-    if worst := max((one for one in systems.values() if one.invented), key=lambda one: one.invented or 0.0, default=None):
-        most = f"{worst.label} gives most ({100 * (worst.invented or 0.0):.0f} %)"
-        invented = [f"invented answers to queries about what no document says, which the scores leave out: {most}"]
+    health = result.health()
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
     # Without any gold document, only coverage is known.
@@ -115,7 +135,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         },
         costs=costs,
         limits=health.limits,
-        caveats=(*health.caveats, *invented),
+        caveats=(*health.caveats, *_caveats(result, systems.values())),
         # The means of the figures under each correction, with their intervals.
         corrections={
             kind: {
