@@ -111,6 +111,10 @@ class Workload(Generic[S]):
     record_fields: ClassVar[Mapping[str, Any]] = {"name": str, "cells": Count, "spec": dict[str, Any]}
     """Field of a run's record -> its type, with `| None` for optional fields. A stored record with other types is damaged."""
 
+    current_record: Mapping[str, Any]
+    """What this start would write to `run.json`. In an existing run, limits, endpoints, prices and folders may have changed. Set
+    when the run is opened."""
+
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "kind" in cls.__dict__:
@@ -356,8 +360,8 @@ def open_run(workload: Workload[Any], store: Store) -> RunStore:
     folder = {FOLDER: str(inputs.folder.absolute())} if _of_folders(workload) else {}
     own = dict.fromkeys(name.partition("/")[0] for name in workload.own_code())
     code = {CODE: {name: inputs.code(name) for name in own}} if own else {}
-    record = {**head, **folder, **workload.record(store), **code}
-    run = store.create_run(workload.run_id, record, all_tables(type(workload)))
+    workload.current_record = {**head, **folder, **workload.record(store), **code}
+    run = store.create_run(workload.run_id, workload.current_record, all_tables(type(workload)))
     inputs.store = store
     workload.on_open(run)
     return run

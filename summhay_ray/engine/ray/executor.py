@@ -185,8 +185,7 @@ class RayExecution:
             store_uri=files.uri,
             run_id=run.run_id,
             session=heartbeat.session.number,
-            # Use the current spec: its limits, endpoints and prices may differ from those of the first start.
-            record={**run.record, "spec": workload.spec.model_dump(mode="json")},
+            record={**run.record, **workload.current_record},
             workers=sum(some.most for some in self._placement.workers.values())
             + sum(pool.first for pool in self._placement.pools.values()),
             log_level=asked_level() or logging.INFO,
