@@ -65,8 +65,8 @@ _MOST_POSTED = 2000
 _ADDED = 0.5
 """A repair adds a document only if its similarity to the bullet's own words is at least this share of the best document's."""
 _HAYSTACK = 10
-"""Minimum number of documents for TF-IDF weights and alike windows. With fewer documents, `lexical_model` judges each one
-alone."""
+"""Minimum number of documents for a judgment from TF-IDF weights and alike windows (see `_ALIKE`). With fewer, `lexical_model`
+judges each document alone."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
 """Minimum number of words of an English bullet, its minimum share of English function words, and the minimum share in an English

@@ -123,8 +123,13 @@ def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScor
 
 
 def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
-    """Return a row for each query, system and figure: its `value`; `least` and `most`, the value with missing answers as 0
-    and as the best possible score; and `n` of `n_expected` answers or judgments."""
+    """Return a row for each query, system and figure. Its columns:
+
+    - `value`: the score of the existing answers or judgments.
+    - `least`: the score if each missing answer scored 0, or the lowest score of the figure if that is negative.
+    - `most`: the score if each missing answer scored 100 %, or for other units the highest score of the figure.
+    - `n`, `n_expected`: the existing and the expected number of answers or judgments.
+    """
     own, value = pl.col([*units]), pl.col("value")
     scores = _by_key(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
     scores = scores.filter(pl.any_horizontal(own.is_not_null()))

@@ -112,7 +112,7 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
 
 
 def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") -> Iterator[Section]:
-    """Yield each system compared with the first."""
+    """Yield a section with each system's difference from the best system by score; nothing if no difference is known."""
     standings, points = comparison.standings[figure], comparison.units[figure] == "%"
     known, apart = standings.drop_nulls("from_best"), f"from {standings['label'][0]}"
     if known.is_empty():

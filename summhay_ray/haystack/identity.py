@@ -65,7 +65,8 @@ _BY_PERSON = ("synthesis", "audit", "by_person")
 
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
     """Return the first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII).
-    People's labels and reviews are left out. So is the cost, since providers may discount the same answers."""
+    People's labels and reviews are left out. So is a synthesis's cost, which may differ for the same answers because of a
+    provider's discount."""
     for path in (_BY_PERSON, ("synthesis", "usd_micros"), ("mine", "review"), ("mine", "check")):
         raw = _without(raw, ("topic_metadata", *path))
     return _sha256(raw)[:16]

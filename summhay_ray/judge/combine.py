@@ -428,11 +428,10 @@ def is_tied(labels: Sequence[str]) -> bool:
 
 
 def choose_uncertain(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
-    """Return the insights that a cascade passes on. This is the `Composed.choose` for summaries that are judged independently of
-    each other.
+    """Return the indices of the insights that a cascade passes on: those whose uncertainty is at least a fixed threshold.
 
-    It chooses the insights whose uncertainty is above a threshold. The threshold is the uncertainty that the cascade's share of
-    the annotated insights exceeds (`offline.uncertainty_at`).
+    The threshold is the uncertainty that the cascade's share of the annotated insights reaches (`offline.uncertainty_at`). It
+    does not depend on other summaries, so `Composed.choose` can use this function if summaries are judged independently.
     """
     bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)
     return [place for place, uncertainty in enumerate(uncertainties) if uncertainty >= bound]

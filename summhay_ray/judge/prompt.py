@@ -289,7 +289,8 @@ def _verdict_of(value: dict[str, Any]) -> Read:
 
 
 def expected_of(value: Any, coverage: str) -> float | None:
-    """Return the expected coverage in an optional field, or None if it is not in 0..1, or contradicts the label."""
+    """Return the expected coverage from the optional field `value` of an answer. None if it is missing, is not a number in 0..1,
+    or contradicts the label `coverage`."""
     expected = fraction(value)
     return None if expected is None or abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART else expected
 

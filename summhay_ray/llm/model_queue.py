@@ -203,8 +203,11 @@ class ModelQueue:
             self.sort_in(place[0])
 
     def wake_short(self, room: Callable[[str], tuple[float, float]]) -> None:
-        """Make the places ready that wait for money and whose first claims fit now or never will. `room`: stage -> (the largest
-        worst case that fits now, the largest that may ever fit)."""
+        """Make places that wait for money ready again, if their first claim fits the budgets now, or can never fit them.
+
+        `room`: stage -> (the largest worst-case cost that fits now, the largest that would fit if all calls in flight cost
+        nothing).
+        """
         for stage, short in list(self.short.items()):
             now, ever = room(stage)
             while short and (short[0][0] <= now or short[-1][0] > ever):

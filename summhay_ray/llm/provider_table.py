@@ -250,7 +250,8 @@ class Provider:
     prices: str
     """The prefix of its models in litellm's price map; empty if the map uses the provider's name."""
     models: str
-    """The prefix that its service adds to a model's name without a slash."""
+    """The prefix of models' names in the provider's API, such as `accounts/fireworks/models/`. It is added to names without a
+    slash."""
     renamed: Mapping[str, str]
     """Field of a request or of a reranking -> its name at this provider."""
     extra: frozenset[str]

@@ -190,7 +190,8 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
         usage = replace(usage, input_tokens=asked.input_tokens)
     excess: dict[str, Any] = {}
     if settings.local:
-        # For a local model, use our counts. It is free, unless the spec gives it a price to rehearse a paid run.
+        # If a local model reports no usage, use our counts. Its calls are free, unless the spec gives it a price to rehearse a
+        # paid run.
         usage = usage or Usage(asked.input_tokens, _count_tokens(reply))
         charged = saved = 0
         if asked.worst_micros:

@@ -171,8 +171,8 @@ class Outgoing:
                 if known_secrets(named).unmistakable(but=key).are_in(sent):
                     raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
         except (NoKey, NoRoute) as why:
-            # If another request was already sent, the call may be charged, so keep its problem. This request may be for something
-            # else, such as a tokenizer.
+            # If the call has already sent another request, do not overwrite that request's problem, since the call may be charged
+            # for it. The refused request may be for something else, such as a tokenizer.
             if not self.wire.sent:
                 self.problem = why
             raise why from None
@@ -310,7 +310,8 @@ def _watch(library: Any) -> None:
 def _prepare(
     call: Outgoing, library: Any, client: Any, request: httpx.Request, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the client that sends a request instead of `client`, and its options. Raises the same errors as `Outgoing.admit`."""
+    """Return the client with which to send a request in place of `client`, and the options with which to send it. Raises the same
+    errors as `Outgoing.admit`."""
     if options.get("auth", library.USE_CLIENT_DEFAULT) is library.USE_CLIENT_DEFAULT:
         options = {**options, "auth": client.auth}
     options, route = call.admit(request, options), call.wire.route

@@ -51,7 +51,7 @@ class Observed:
     most: Floats
     """The scores, with the best possible score for missing values."""
     missing: Floats
-    """(systems): the share of its expected values that each system lacks."""
+    """Array (systems): the share of each system's expected values that are missing."""
 
     @classmethod
     def whole(cls, values: Floats) -> Observed:

@@ -129,10 +129,11 @@ def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp]
 
 
 def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return squared residuals within strata, whose sum is the variance of a column's total, and each column's degrees of
-    freedom.
+    """Return each unit's squared deviation from the mean of its stratum, and the degrees of freedom of each column. The squares
+    are scaled so that their sum over a column is the variance of the column's total.
 
-    `off`: shape (units, columns) in the order of `strata_of`, the difference of each unit from the mean; 0 if it is not `used`.
+    `off`: shape (units, columns), with the units in the order of `strata_of`: each unit's deviation from the column's mean, or 0
+    where the unit is not `used`. `starts`: the index of each stratum's first unit.
     """
     counts, sums = np.add.reduceat(used, starts, axis=0, dtype=np.int64), np.add.reduceat(off, starts, axis=0)
     own = np.repeat(sums / np.maximum(1, counts), np.diff(starts, append=len(off)), axis=0)

@@ -28,8 +28,8 @@ from summhay_ray.synth import read_words
 from summhay_ray.text import find_contradictions
 
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
-"""A window states an insight if its score reaches a threshold. It is between `SAYS` and `SAYS_AT_MOST`, depending on the
-collection, but at most `UNSURE` for statements with long numbers. A score below `UNSURE` is unsure."""
+"""A window states an insight if its score reaches a threshold. The threshold depends on the collection, and lies between `SAYS`
+and `SAYS_AT_MOST`; for statements with long numbers, it is at most `UNSURE`. A decision by a score below `UNSURE` is unsure."""
 STRICTNESS = 1.5
 """With a higher threshold, a window must state more of an insight: the required shares are multiplied by (threshold / `SAYS`) to
 this power."""

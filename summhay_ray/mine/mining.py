@@ -98,8 +98,8 @@ class Mining:
         return len(self._similar)
 
     def n_incomplete(self) -> int:
-        """Number of these statements that are not findings by their form, such as notes without a subject or a verb, or sentences
-        that need others."""
+        """Number of the statements of `n_similar` whose form shows that they are not findings, such as notes without a subject or
+        a verb, or sentences that cannot be understood without their neighbours."""
         return sum(self._all.worth(sentence) < LEAST for sentence in self._similar)
 
     @property

@@ -166,7 +166,8 @@ class _Sheet:
         return [*held]
 
     def _documents_before(self, insight_id: str) -> list[str]:
-        """Return the documents of an insight in the state that the sheet shows."""
+        """Return an insight's documents before this sheet's edits: those found, changed by the earlier decisions that the sheet
+        shows."""
         old = self._shown.get(insight_id, Decision(insight_id=insight_id))
         return [name for name in _documents(self._found.get(insight_id)) if name not in old.removed] + [*old.added]
 

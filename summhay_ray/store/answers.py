@@ -119,7 +119,8 @@ _HEAD = TypeAdapter(AnswerHead).validator
 
 
 def read_head(text: bytes) -> AnswerHead | None:
-    """Return the head in a JSON text; None if it does not fit the schema."""
+    """Return the head of an answer from its JSON text; None if the text does not fit the schema of `AnswerHead`, or repeats a
+    field."""
     try:
         head: AnswerHead = _HEAD.validate_json(text)
     except ValidationError:

@@ -32,7 +32,7 @@ Streams = Sequence[tuple[int, Stream]]
 
 
 class Units(NamedTuple):
-    """The units of a manifest's parts."""
+    """The units that a manifest's parts list."""
 
     valid: pl.DataFrame
     """The valid units without duplicates, sorted by kind and name."""
@@ -280,7 +280,8 @@ def merge(
         owned, known = reader.owners(table), bool(held and held[0].digest) or not final
         if not held:
             merged[table] = dataclasses.replace(files.write_rows(columns, ()), digest=hashlib.sha256().hexdigest())
-        # A small single part can stay as it is. A large one cannot, since it has other row groups than a merged part.
+        # A single part whose rows are all valid stays as it is. Exception: in the final merge, a large part without a digest is
+        # written again, since its row groups may differ from those of a merged part.
         elif len(held) == 1 and (known or held[0].unpacked <= TOGETHER) and owned["_row"].n_unique() == held[0].rows:
             merged[table] = held[0] if known else dataclasses.replace(held[0], digest=digest(reader.table(table)))
         else:

@@ -277,8 +277,8 @@ class S3Files:
 def _connect(place: Place, answer_s: float) -> Any:
     # A bucket's name in the host name needs a DNS entry, which services other than AWS rarely have.
     style = {"addressing_style": "path"} if place.endpoint_url is not None else {}
-    # For AWS, which uses https, let botocore read the proxy from the environment. For other services, it would also send http://
-    # through a proxy.
+    # For AWS, whose addresses are https://, let botocore read the proxy from the environment. For other services, `route_to`
+    # names the proxy, since botocore would use one for http:// addresses, too.
     proxies = None if place.endpoint_url is None else route_to(place.endpoint_url).proxies
     config = botocore.config.Config(
         proxies=proxies,

@@ -146,7 +146,7 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
     insights, documents = [], []
     for line, record in read_sheet(path, ("row", "answer")):
         match = _ROW.fullmatch(record["row"])
-        # All ids of a sheet have the same number of rows.
+        # Each id contains the sheet's number of rows, so this number must be the same in all ids.
         if not match or not 1 <= int(match[1]) <= int(match[2]) or total not in (0, int(match[2])):
             raise UserError(
                 f"{path} row {line}, column row: {record['row']!r} is not an id of this sheet; leave the ids as written"

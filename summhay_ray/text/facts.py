@@ -117,8 +117,8 @@ class Statement:
     """(Name, verb root) of each name before a verb about a past event: "Ada Lake resigned"."""
     done: frozenset[str]
     planned: frozenset[str]
-    """Roots of verbs about past events ("closed", "has closed"), and of verbs about planned or possible events ("may close",
-    "plans to close")."""
+    """`done`: roots of verbs about past events ("closed", "has closed"). `planned`: roots of verbs about planned or possible
+    events ("may close", "plans to close")."""
 
 
 Action = tuple[tuple[str, ...], str, tuple[str, ...]]

@@ -155,7 +155,7 @@ def length_before(template: str, values: Mapping[str, Material | Block | int], n
 
 
 def _escape_tags(text: str, changed: Callable[[re.Match[str]], str], tag: re.Pattern[str] | None = None) -> str:
-    """Change the opening brackets of tags and of a chat template's tokens."""
+    """Replace the opening bracket of each tag, and of each token of a chat template, by what `changed` returns for it."""
     patterns = (_TAG, _CHAT) if tag is None else (_TAG, _CHAT, tag)
 
     def put(found: re.Match[str]) -> str:

@@ -32,8 +32,8 @@ _PLAIN_END = re.compile(r"([A-Za-z]{2,})\.\s+([A-Za-z]+),?")
 
 _UPPER_WITHIN, _UPPER = 1 << 2, 0b1110
 _LOWER_FIRST, _LOWER = 1 << 4, 0b1110000
-"""Bits that record where training saw a word: capitalized within a sentence, or anywhere; in lower case at the beginning of a
-sentence, or anywhere."""
+"""Bits that record where training saw a word. `_UPPER_WITHIN`: capitalized within a sentence; `_UPPER`: capitalized anywhere.
+`_LOWER_FIRST`: in lower case at the beginning of a sentence; `_LOWER`: in lower case anywhere."""
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ class Entry(Strict):
     head: ClassVar[str]
     """The field that names the entry's kind."""
     title: ClassVar[str]
-    """Format of the default name in tables: `{0.FIELD}` is a field; `{last}` is the last part of the head's path, and
-    `{stem}` the same without its suffix; `{nested}` is the names of the nested entries."""
+    """Format of the default name in tables. `{0.FIELD}` is a field of the entry. `{last}` is the last component of the path in
+    the field `head`, and `{stem}` is the same without its suffix. `{nested}` is the names of the nested entries."""
     nested: ClassVar[str] = ""
     """The field with the nested entries (one entry, or a list); empty if there are none."""
 

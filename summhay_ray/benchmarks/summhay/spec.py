@@ -150,7 +150,8 @@ class JudgingSpec(Spec):
         return own.model_copy(update={"name": "", "strategy": strategy, "extract": extract})
 
     def parts(self, judges: Sequence[JudgeSpec] | None = None) -> list[JudgeSpec]:
-        """Return the entries of the judges to ask: `judges` (by default all), or their parts."""
+        """Return the entries of the single judges to ask for `judges` (by default all): a composed judge is replaced by its
+        parts."""
         entries = self.judges if judges is None else judges
         return [self.part(one, leaf) for one in entries for leaf in one.named.leaves()]
 

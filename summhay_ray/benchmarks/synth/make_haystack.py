@@ -54,7 +54,7 @@ def asker_of(recipe: Recipe, asks: Mapping[Group, AskModel]) -> ModelAsker:
     """Return the asker for a topic. `asks`: the `ask` of each stage."""
     used = recipe.spec.models.by_stage()
     names = {stage: model.model for stage, model in used.items()}
-    # Only the parameters that determine a stage's answers.
+    # For each stage, pass only the model's parameters that determine its answers.
     return ModelAsker(asks, recipe.domain, names, {stage: recipe.models.sampling(model) for stage, model in used.items()})
 
 

@@ -74,7 +74,7 @@ class Placement:
     pools: Mapping[Kind, Pool]
     """The pool POOL answers items that ask only models in this cluster. The pool EMBED runs `Workload.compute`."""
     families: Mapping[Kind, Pool]
-    """Family of models that has `resources` in the spec -> the resources of each of its workers."""
+    """Family of models with `resources` in the spec, or EMBED -> the resources of each of its workers."""
     workers: Mapping[Kind, Bounds]
     """Kind of worker -> the minimum and maximum number of workers."""
     types: NodeTypes | None = None

@@ -46,8 +46,8 @@ BLOCKS = 64
 BLOCKS_AN_ACTOR = 4
 """Minimum number of blocks per initial actor of the pool. With small blocks, the wait for the last one is short."""
 FEW_BLOCKS = 16
-"""If the sources read fewer different inputs (such as files) than this, the sources of one input are divided among smaller
-blocks."""
+"""If the sources read fewer different inputs (such as files) than this, blocks are smaller, so that several actors can share the
+sources of one input."""
 
 
 def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:

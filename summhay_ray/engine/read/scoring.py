@@ -175,8 +175,8 @@ def _check_keys(workload: Workload[Any], run: RunStore) -> None:
 
 @contextlib.contextmanager
 def scoring(items: pl.DataFrame) -> Iterator[None]:
-    """Return a context in which `expected_rows` uses these items. `items`: the frame `items` of `score`, with the column
-    `LACKS`."""
+    """Return a context in which `expected_rows` counts these items. `items`: the frame `items` that `score` gets, with an
+    additional column `LACKS`: whether the item has no answer, because it failed or is not finished."""
     token = _ITEMS.set(items)
     try:
         yield

@@ -133,7 +133,7 @@ def check_untrusted(spec: Any, folder: Path) -> None:
             place = folder / os.path.expanduser(entry)
             if os.path.lexists(place):
                 real_path(place, folder)
-                # Libraries read a model's folder directly.
+                # Libraries open the files in a model's folder themselves, so check here that none is a link to another place.
                 for file in place.rglob("*") if place != folder else ():
                     real_path(file, folder)
 

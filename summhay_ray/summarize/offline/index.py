@@ -95,8 +95,8 @@ class SentenceIndex:
         return self.unit(Vector(np.array(places, dtype=np.int64), self._idf[places] if places else np.zeros(0)))
 
     def unknown(self, text: str) -> float:
-        """Return the share (0 to 1) of a text's term weight that no sentence has, not even in a word with the same beginning. For
-        an empty text, it is 0.
+        """Return the share (0 to 1) of a text's term weight that its unknown terms have. A term is unknown if no sentence
+        contains it or a word with the same beginning. For an empty text, the share is 0.
 
         An unknown term weighs as much as the rarest known one. A known term weighs at least half of that, even a term that all
         documents have.

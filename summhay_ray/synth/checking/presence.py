@@ -154,7 +154,8 @@ class Presence:
             if disjoint or not (first.finding.found and second.finding.found):
                 continue
             if first.size != second.size:
-                # The longer window takes its number from a neighbouring sentence about something else.
+                # The longer window has its insight's number only from a neighbouring sentence, which is about something else. So
+                # the text does not state that insight.
                 longer = one if first.size > second.size else two
                 found[longer] = replace(found[longer], finding=Finding(False, False, _LACKING))
             else:

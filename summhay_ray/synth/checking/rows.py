@@ -87,7 +87,7 @@ class CheckRows:
         return tuple(replace(row, position=position) for position, row in enumerate(rows))
 
     def repeat(self, kind: str, subject: str, round: int, last: int) -> None:
-        """Copy the rows of a subject's round as the rows of its last round."""
+        """Copy a subject's rows of this kind and round, as rows of its last round."""
         rows = self._rows[_STAGE[kind], subject]
         rows += [replace(row, round=last) for row in rows if (row.kind, row.round) == (kind, round)]
 

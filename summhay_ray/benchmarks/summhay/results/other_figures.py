@@ -170,9 +170,10 @@ def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | Non
 
 
 def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: pl.DataFrame) -> pl.DataFrame | None:
-    """Return one row per retriever and k, and one for the documents within the token budget. None for a run without rankings.
+    """Return one row per retriever and k, and one row per retriever for the documents within the token budget. None for a run
+    without rankings.
 
-    `expected`: a row for each system and query that was asked (`PLACE`, retriever).
+    `expected`: a row for each system and each query that it was asked, with the columns `PLACE` and `retriever`.
     """
     spec = run.record.get("spec", {})
     if not spec.get("retrievers"):
