@@ -173,7 +173,8 @@ def check_strategy(strategy: str | Mapping[str, Any]) -> None:
 
 async def guard(error_class: str, work: Callable[[], Awaitable[Any]], planned: str = "") -> Any:
     """Return the result of `work`, which calls a strategy or a judge. If it raises, as user-defined code may, return a Failed
-    of class `error_class`. `planned`: its name, while planning; an exception is then raised as Unplannable."""
+    of class `error_class`. `planned`: while the run is planned, the name of the strategy or judge; an exception is then raised as
+    Unplannable. Empty otherwise."""
     if planned:
         with planning(planned):
             return await work()

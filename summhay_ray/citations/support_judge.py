@@ -4,7 +4,8 @@
    sentences of the haystack (TF-IDF). Its similarity to a bullet is the cosine.
 2. Documents state the same fact in different words. So a window's similarity is averaged with that of similar windows in other
    documents. The words of the best windows then expand the bullet, and the similarity is computed again.
-3. A document's similarity is that of its best window. It counts more if no document of the haystack is close to the bullet.
+3. A document's similarity is that of its best window. The same similarity counts more if even the best document of the haystack
+   is not very similar to the bullet.
 4. A document that contradicts the bullet (another number, date or name, or a denial) never supports it.
 
 If there are too few documents for this, `lexical_model.py` judges each document alone.

@@ -89,7 +89,8 @@ _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re
 """A bullet that begins in this way continues the one before it."""
 
 _DENYING = frozenset(map(root, ("nobody", "none", "nothing")))
-"""Words that other words for a denial replace; whether both texts deny is for `find_contradictions` to see."""
+"""Words that are ignored when words are compared, since the other text may express the same denial in other words. Whether only
+one of the texts denies something is checked by `find_contradictions`."""
 
 Pair = tuple[str, str]
 

@@ -1,9 +1,9 @@
 """The money of a run: its spent, reserved and uncertain amounts, its budgets, and usage that is not credible.
 
-Amounts are integer micro-dollars. Money is durable only in the ledger's records. A record lists the calls in flight and the calls
-that wait for the record. It also has an allowance, an amount for further calls. The ledger grants a call only if the newest
-record lists it, or if it fits into the allowance. So after a kill, the uncertain money is at most the listed calls without an
-answer, plus the allowance.
+Amounts are integer micro-dollars. The ledger writes them to records, which survive a kill. A record lists the calls in flight,
+and the waiting calls that may be granted as soon as the record is durable. It also has an allowance: an amount for further calls
+that it does not list. The ledger grants a call only if the newest record lists the call, or if the call fits into the allowance.
+So after a kill, the uncertain money is at most the worst cases of the listed calls without an answer, plus the allowance.
 
 If reported usage exceeds the reservation, it is not credible, and the reservation is charged instead. The log records the usage.
 So it counts against the model in every worker and after every restart, until the model's `token_margin` is large enough to cover

@@ -443,7 +443,7 @@ class Gateway:
         return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
 
     def _secrets(self) -> Secrets:
-        """Return the secrets to hide in answers and errors. They are cached until a new key was sent, since there are many
+        """Return the secrets to hide in answers and errors. They are cached until a new key is sent, since there are many
         calls."""
         if self._n_sent_keys != len(SENT):
             self._n_sent_keys = len(SENT)

@@ -22,8 +22,8 @@ from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
 log = logging.getLogger(__name__)
 
 HORIZON_S = 0.25
-"""Maximum seconds between the grant of a call and its time. They suffice for the grant to arrive, but are short enough for a
-pause to take effect."""
+"""A call is granted at most this many seconds before it is to be sent. That is long enough for the grant to arrive in time, but
+short enough for a pause to take effect soon."""
 
 DRIVER_SILENT_S = 3.0
 """If the driver is silent for this long, it may be dead, and no more money is spent."""

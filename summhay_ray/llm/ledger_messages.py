@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 from summhay_ray.store import Excess, Location, Purpose
 
 Packed = tuple[Any, ...]
-"""A message as plain tuples. Ray would pickle objects of a class with Python code, which takes ten times as long."""
+"""A message as plain tuples. If a message contained objects of a class, Ray would run Python code to pickle each of them, which
+takes ten times as long."""
 State = Literal["answered", "go", "budget", "stopped", "parked"]
 BATCH = " (batch)"
 """Suffix of the model's name under which the ledger counts batches, since batches do not share the limits of the model's other

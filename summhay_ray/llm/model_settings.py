@@ -186,8 +186,8 @@ class ModelSettings:
         return self.price.micros(Usage(prompt_tokens, answer_tokens, searches=searches))
 
     def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
-        """Return the minimum cost of a call in micro-dollars: our count divided by the margin, all of it cached, and an answer of
-        one token."""
+        """Return the minimum cost of a call in micro-dollars. It assumes that the prompt has our token count divided by
+        `tokenizer_margin`, that the whole prompt is cached, and that the answer has one token."""
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
 
 

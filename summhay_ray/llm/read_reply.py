@@ -145,10 +145,10 @@ def _further(choice: Any) -> tuple[str, str]:
 
 
 def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Secrets) -> Written:
-    """Return the log's record of a reply, and its line. It has the fields `known` and those of `answer_of`, without secrets and
-    as valid JSON.
+    """Return the log's record of a reply, and the line of the log that encodes this record.
 
-    A body that is nested too deeply for some JSON parsers is left out.
+    The record has the fields `known` and those of `answer_of`. It contains no secrets, and the line is valid JSON. A body that is
+    nested too deeply for some JSON parsers is left out.
     """
     answer = answer_of(reply, settings, asked)
     record = {**known, **answer}

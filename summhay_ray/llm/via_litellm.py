@@ -151,7 +151,9 @@ class Outgoing:
         """Return the options with which to send the request. Removes everything from a request to a foreign endpoint that is not
         meant for it.
 
-        Raises NoKey or NoRoute if the request may not be sent. If it was already sent, raises the earlier error.
+        Raises NoKey or NoRoute if the request may not be sent. If the call already has an error from the provider, raises this
+        error. If litellm tries to send the same request twice, raises the call's earlier problem, or UnreadableAnswer if there is
+        none.
         """
         if isinstance(self.problem, bodies.ProviderError):
             raise self.problem

@@ -102,7 +102,7 @@ def _tile(title: str, value: str, detail: str, href: str, is_bad: bool = False) 
 
 
 def _standing(comparison: SystemComparison) -> list[Tile]:
-    """Return the tiles of the leader and of its certainty."""
+    """Return the tiles that show which system leads, and how certain its lead is."""
     figure = comparison.decision.figure
     rows = leaderboard_section(comparison).table
     assert rows is not None

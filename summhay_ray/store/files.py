@@ -121,8 +121,8 @@ class LocalFiles:
     def writing(self, name: str, durable: bool = False) -> Iterator[NewFile]:
         """Return a context with a new local file. When the context ends, the new file replaces the file `name`.
 
-        Readers see either the old or the new content. If the block raises, nothing is replaced. The block may change the file's
-        name in its folder. `durable`: wait until the file is on disk.
+        Readers see either the old or the new content. If the block raises, nothing is replaced. The block may set another `name`
+        for the new file, in the same folder. `durable`: wait until the file is on disk.
         """
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)

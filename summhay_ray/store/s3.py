@@ -255,8 +255,8 @@ class S3Files:
         return (state.seconds_since_start or 0.0) + state.upcoming_sleep > most_s
 
     def _client(self) -> tuple[Place, Any]:
-        """Return the place, including an endpoint other than AWS from boto3's settings, and the client of this process. Raises
-        StoreError."""
+        """Return the place, and the client of this process. If boto3's settings name an endpoint other than AWS, the place
+        includes this endpoint. Raises StoreError."""
         with self._making:
             if self._made is None or self._made[0] != os.getpid():
                 place = self._place

@@ -235,8 +235,8 @@ def _readings(raw: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[_
 
 
 def _questions(raw: Mapping[str, Any], document: Mapping[str, Any], seed: int) -> list[_Item]:
-    """Return questions about the insights of the document, and about others in the paper's proportion if there are enough;
-    shuffled."""
+    """Return questions about all insights of the document, and about other insights, in random order. The number of other
+    insights is in the paper's proportion to the number of the document's, or less if there are too few of them."""
     items = list(_readings(raw, document))
     where = f"questions {document['document_id']}"
     held = _shuffled([item for item in items if item.expected], seed, where, raw)

@@ -161,7 +161,7 @@ def _unfinished_thinking() -> UnusableAnswer:
 
 
 _MOST_BROKEN = 50
-"""Maximum number of opening braces without an object. Parsing is tried at each of them."""
+"""Maximum number of opening braces that begin no object. Parsing is tried at each brace, and given up after more failures."""
 _DEEPEST = 50
 """Maximum nesting depth when JSON with errors is repaired."""
 _LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}

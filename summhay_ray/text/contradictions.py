@@ -64,7 +64,7 @@ _SIDING = frozenset(map(stem, ("vote", "rule", "argue", "decide", "campaign", "s
 _REACH = 8
 """Maximum number of tokens from a verb to `for` or `against`, and on to the noun."""
 _MOST = 4
-"""Maximum number of words of a kind that are compared in two sentences."""
+"""For each pair of opposites, at most this many of its words are compared in each of two sentences."""
 _DIRECTIONS = frozenset(("up", "down", "off", "out", "back", "forward"))
 """Particles that make opposites of a verb."""
 _TURNING = frozenset(("against", root("appeal"), root("objection")))

@@ -1,4 +1,4 @@
-"""Sample the questions whose coverage is measured from a benchmark's items.
+"""Sample, from a benchmark's items, the questions whose coverage is measured.
 
 Any benchmark works unchanged: the first request of an item is built but not sent, and its prompt is split into context and
 query. The split follows ETHIC's frame, or document headers such as `Article 3:` with an end mark after the last document. In

@@ -25,7 +25,7 @@ BUCKETS = (
     (131_072, "up to 128K"),
     (math.inf, "beyond 128K"),
 )
-"""(upper limit in tokens of the prompt, name). The paper does not state the limits of its buckets (Figure 4)."""
+"""(maximum number of tokens in the prompt, name). The paper does not state the limits of its buckets (Figure 4)."""
 UNKNOWN = "unknown"
 """The bucket of prompts that were never built."""
 PLACES = 5
@@ -175,7 +175,8 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
-    # The scripts average each criterion's sum over a third of all answers, which equals the mean of all answers.
+    # The scripts divide the sum of each of the three criteria by a third of the number of all answers, and average the results.
+    # That equals the mean of all answers.
     released = lenient_metrics.mean(rating.released for rating in rated if rating.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True

@@ -332,7 +332,8 @@ def _at_levels(task: Task, ratings: Sequence[float | None]) -> Sequence[AtLevel]
 
 
 def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Yield Table 2: the full document (FULL and CUT), the paper's choices, and the same choices on held-out documents."""
+    """Yield the rows of Table 2: the source, whole (FULL) and as the paper's code cuts it (CUT); the cells that the paper's rule
+    chooses; and the same again, chosen on one half of the documents and measured on the other."""
     if task.boot is None:
         return
     by_place = {(column.method, column.budget): column for column in task.columns}

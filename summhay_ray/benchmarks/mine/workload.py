@@ -122,8 +122,8 @@ class KeptSteps:
         self._files, self._folder = store.files, f"runs/{run_id}/blocks"
 
     def __call__(self, step: Step, make: Callable[[], bytes]) -> bytes:
-        """Return the stored result of a step, from before a kill or from an actor of the run; compute and store it if there
-        is none."""
+        """Return the stored result of a step. An actor of the run may have stored it, or the run itself before it was killed. If
+        no result is stored, compute and store it."""
         try:
             return self._files.read(self._file(step), is_large=True)
         except FileNotFoundError:

@@ -26,7 +26,8 @@ _TEXT_SHOWN = 90
 
 @dataclass(frozen=True)
 class CompareResult:
-    """The comparison of two judges on one run. Pairs, and lists in the frames, have the order (first judge, second judge)."""
+    """The comparison of two judges on one run. In each pair, and in each list in the frames, the first judge's value precedes the
+    second judge's."""
 
     run: str
     judges: tuple[str, str]

@@ -123,7 +123,7 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
         return "ray", "executor: ray, since an address is given"
     if work.workload.spec.resources:
         return "ray", "executor: ray, since the spec gives resources to actors"
-    # Count only computing time: waiting for models and rate limits takes as long on a cluster.
+    # Count only computing time, since a cluster does not shorten the time spent waiting for models and rate limits.
     queues, items = work.workload.queues(), [item for left in work.left.values() for item in left]
     seconds = sum(max(CALL_S * (1 + item.size), LOCAL_ITEM_S * queues[item.queue].computes) for item in items)
     n_items = len(items)

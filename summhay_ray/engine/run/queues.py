@@ -114,8 +114,8 @@ def queue_settings(
 ) -> dict[str, QueueSettings]:
     """Return queue -> its settings, for the queues that have items left (`left`: queue -> number of items).
 
-    `workers` is the number of workers of each kind. For a family of models with `resources`, the resources set the number
-    instead.
+    `workers` is the number of workers of each kind. If a family of models has an entry in `resources`, this entry sets the number
+    of its workers instead.
     """
     settings, queues = workload.models.settings(), workload.queues()
     by_queue = {}

@@ -456,8 +456,8 @@ class Spec(Strict):
     def read_fields(path: str) -> tuple[dict[str, Any], Path]:
         """Return the unchecked fields of the YAML file at `path`, and its folder. Raises SpecError.
 
-        A `.json` file is read as JSON and may be large. So there is a helpful message if the user gives a data file instead of a
-        spec.
+        A `.json` file is read as JSON, and may be larger than a spec. So a user who gives a data file instead of a spec gets a
+        helpful message.
         """
         file = Path(path)
         is_json = file.suffix.lower() == ".json"

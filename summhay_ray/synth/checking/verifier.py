@@ -87,7 +87,7 @@ class Verifier:
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
         dropped = self._dropped_by_words(subtopics, round)
         skipped = dropped if drop else set[str]()
-        # Accepted insights come first, so that the new one of an equal pair is the duplicate.
+        # Put accepted insights first, so that if a new insight equals an accepted one, the new one is the duplicate.
         kept = sorted(
             (insight for insight in listed if insight.insight_id not in skipped),
             key=lambda insight: (insight.insight_id, insight.text) not in self._passed,

@@ -42,8 +42,11 @@ def parts_of(words: str) -> list[str]:
 
 
 def quoted(words: str, text: str) -> bool:
-    """Whether at least 70 % of the words are in the text, in runs of three. A shorter part of a quotation is one run. Punctuation
-    and the marks between the parts are ignored."""
+    """Whether at least 70 % of the quotation's words are in the text.
+
+    A word counts only if it belongs to three consecutive words of a part that are also consecutive in the text. In a part of
+    fewer than three words, the whole part must be in the text. Punctuation, and the marks that separate the parts, are ignored.
+    """
     whole = f" {' '.join(plain_words(text))} "
     right = total = 0
     for own in map(plain_words, _JOINED.split(words)):

@@ -96,8 +96,8 @@ def bounds(
 ) -> Mapping[Group, Bounds]:
     """Return the bounds by group, for one haystack.
 
-    `checked`: whether a model decides if the offline checks are unsure. `longest`: the writer's max_tokens. The upper bounds
-    assume that answers in every group have this length, and that texts as JSON have at most twice their tokens.
+    `checked`: whether a model decides the cases in which the offline checks are unsure. `longest`: the writer's max_tokens. The
+    upper bounds assume that answers in every group have this length, and that texts as JSON have at most twice their tokens.
     """
     kept = half(shape.subtopics) + half(difficulty.distractors)
     fewest = kept * min(LEAST_INSIGHTS, shape.insights) + difficulty.conflicts
@@ -125,8 +125,8 @@ def bounds(
 
 
 def _least(plan: _Plan) -> dict[Task, float]:
-    """Return the minimum calls by task, over all numbers of subtopics that may be dropped. A dropped subtopic has used up its
-    rounds."""
+    """Return the calls by task for those permitted numbers of dropped subtopics that need the fewest calls. A subtopic is dropped
+    only after all rounds, and each round costs calls."""
     shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     kept = half(shape.subtopics) + half(difficulty.distractors)
     ways = (

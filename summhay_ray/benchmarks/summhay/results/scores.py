@@ -186,7 +186,8 @@ class Scorer:
     biases: Mapping[str, metrics.JudgeBias | None]
     """The bias of each judge. Scores are listed in the order of these judges."""
     claims: Claims | None
-    """None if every query has an answer and no support run has judged a bullet."""
+    """Adds the figures about invented answers and unsupported bullets. None if there are no such figures, because the documents
+    answer every query and no support run has judged a bullet."""
     ids: Mapping[str, str]
     """Name of each haystack (followed by its id if several have that name) -> its id."""
 
