@@ -41,7 +41,8 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         values, levels = self._within[0] + 1, self._within[1] + 1
         if is_alias:
-            # An alias inside its own target would expand forever.
+            # If the target's extent is not known yet, the alias is inside its own target and would expand forever. With the
+            # maximum as its extent, the input is refused.
             values, levels = self._extents.get(id(node), (MAX_VALUES, MAX_DEPTH))
         self._extents[id(node)] = values, levels
         self._within = beside + values, max(deepest, levels)

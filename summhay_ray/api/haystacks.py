@@ -140,9 +140,10 @@ def check_pairs(
     """Have a person check `n` pairs of an insight and a document in the file of a mined haystack, to measure how much of the gold
     is right.
 
-    It writes a sheet of pairs for `accept`, or asks immediately by `ask`. This function receives the number of the pair, the
-    total, and the pair; it returns None to skip a pair. The answers are stored in the file, and in the run that made the
-    haystack.
+    `ask`: a function that asks the person about one pair. It receives the number of the pair (from 1), the number of all pairs,
+    and the pair; it returns whether the pair is right, or None to skip it. The answers are stored in the file, and in the run
+    that made the haystack. Without `ask`, the pairs are written to `sheet`. The person fills it in, and `accept` stores the
+    answers.
     """
     path = Path(haystack)
     raw = benchmarks.mine.read_mined(path)

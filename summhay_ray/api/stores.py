@@ -72,7 +72,7 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
             # A user-defined kind.
             places = {}
     rows = [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
-    # Report the model that was asked, rather than the one whose answer was judged.
+    # For a failed judgment, `places` has the model whose answer was judged. Report the model that was asked, the judge, instead.
     return [{**row, "model": own.get("model") or row.get("model", "")} for row, own in zip(rows, frame.to_dicts(), strict=True)]
 
 

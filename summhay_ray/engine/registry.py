@@ -112,7 +112,7 @@ def make_workload(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> 
     with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
         workload = benchmark(spec, inputs)
         settings = workload.models.settings()
-        # An installed benchmark is the user's choice, not the spec's.
+        # Refuse the code that an untrusted spec names. The benchmark's own class is allowed, because the user installed it.
         if inputs.untrusted and (named := [name for name in workload.own_code() if name != own_name(workload)]):
             raise OwnCodeRefused(named[0])
         if own_name(workload):
@@ -180,7 +180,7 @@ def check_record(run: RunStore) -> None:
         if is_null or as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:
             raise run.damaged(f"its field {name} is not as expected")
     for name, columns in _tables_of(run):
-        # In another version, the table may have other columns, but a column never changes its type.
+        # If another version wrote the run, the table may have other columns. But a column has the same type in all versions.
         if not run.declared[name].agrees(columns):
             raise run.damaged(f"its table {name} has columns of other types")
     if benchmark is not None:

@@ -2,8 +2,8 @@
 
 These are the steps: compute the key; claim the call at the ledger, which grants it or returns the location of its answer; make
 HTTP attempts; write the answer to the log; settle; return the outcome. Retries, limits, budgets and prices are handled here and
-in the ledger. A transport makes exactly one attempt, at the time of its grant, and raises if there is no answer. `retry` defines
-what an error means, and `ATTEMPTS` how often to retry.
+in the ledger. The gateway waits until the time that the grant states. Then a transport makes exactly one attempt, and raises if
+there is no answer. `retry` defines what an error means, and `ATTEMPTS` how often to retry.
 """
 
 import asyncio

@@ -413,10 +413,10 @@ def address_of(model: str, api_base: str | None) -> str:
 
 
 def service_flaw(api_base: str, task: Task) -> str:
-    """Return why direct requests to an `api_base` are impossible, in one line; empty if they are possible.
+    """Return one line that says why direct requests to an `api_base` are impossible; empty if they are possible.
 
-    The path of the service is added to the `api_base`, which must not end with such a path. A search is sent to the URL itself.
-    The URL of a reranking may include its path.
+    The path of the service is added to the `api_base`, so the `api_base` must not already end with such a path. There are two
+    exceptions: a search is sent to the `api_base` itself, and for reranking it may end with `/v1/rerank` or `/v2/rerank`.
     """
     service = _SERVICE.search(api_base)
     if service is None or task == "search" or task == "rerank" and re.search(r"/v[12]/rerank$", api_base):

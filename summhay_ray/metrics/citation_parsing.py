@@ -180,7 +180,8 @@ def ids_of(document_ids: Sequence[str]) -> dict[str, int]:
 
 
 def by_number(text: str, ids: Mapping[str, int]) -> str:
-    """Replace citations by ids, such as `[a.txt, b.txt]`, by citations by numbers. Other citations stay unchanged."""
+    """Rewrite citations of ids, such as `[a.txt, b.txt]`, as citations of numbers, such as `[1, 2]`. Other citations stay
+    unchanged."""
     done, parts = 0, []
     for group in _read(text, ids).groups:
         if group.by_id:

@@ -78,8 +78,11 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
 
 
 def _interval(middle: float, raw: tuple[float, float, tuple[float, float]], other: float) -> tuple[float, float]:
-    """Return the interval around `middle`. `raw`: (figure, scale, interval). `other`: the half-width to combine with both
-    halves."""
+    """Return the interval around a corrected figure, `middle`. It combines each half of the raw interval with the half-width that
+    comes from the bias; see `corrected`.
+
+    `raw`: (raw figure, factor by which the correction scales its interval, raw interval). `other`: the half-width from the bias.
+    """
     figure, scale, (low, high) = raw
     below, above = scale * max(figure - low, 0.0), scale * max(high - figure, 0.0)
     return _within(middle - math.hypot(below, other)), _within(middle + math.hypot(above, other))

@@ -77,10 +77,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The candidates of a block of sentences (k), their similar sentences (n), and the best window of each document (m)."""
+    """The candidates in a block of sentences, with their similar sentences, and with the best window of each document.
+
+    k, n and m are the lengths of the arrays: k candidates; n similar sentences and m windows, each summed over the candidates.
+    """
 
     sentences: Ints
-    """Indexes of the candidates (k)."""
+    """Indices of the candidates (k)."""
     n_near: Ints
     """Number of similar sentences of each candidate (k)."""
     near: Ints

@@ -28,7 +28,7 @@ _NO_OBJECT = word_set("""
     appear arrive be become begin come continue exist fail fall feel get give go happen keep lead leave let make mean occur prove
     put remain result rise run seem set sit start stay stop take tend turn work want try wait look
     """)
-"""Verbs with which "What ...?" is not a good question about the object."""
+"""Verbs whose object is not asked for, since the question would be vague or ungrammatical: "What does the team take?"."""
 _REASON = re.compile(
     r",? ?\b(?:because|due to|owing to|as a result of|caused by|thanks to|for (?:the )?(?:lack|sake|want) of"
     r"|so that|in order to|(?<!s )after (?!\d|an? \w+ (?:hour|day|week|month)))",

@@ -41,8 +41,8 @@ _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 _REPEATED = 4
 """Minimum number of times, on average, that a document must have a phrase to be about it."""
 _LIFT = 3
-"""Documents are about a name if each has it at least this number of times, and this many times as often as the average
-document."""
+"""Documents are about a name if each of them has it at least `_LIFT` times as often as the average document. 1 is added to the
+average, so each of them has the name at least `_LIFT` times."""
 _SAMPLE, _FEW_READ, _LONGEST_READ = 20, 4, 100_000
 """The phrases of a subtopic are searched in a sample: this many of all documents, this many of the subtopic's, and this many
 characters of each."""

@@ -34,7 +34,8 @@ DENIED = 0.6
 """If only one of two sentences denies something, they contradict each other if they share this part of the lighter one's
 words."""
 _LABEL = re.compile(r"""\([^()]*\)|"[^"]*"|“[^”]*”|\b[A-Z][\w.]*(?:[ -]v?\d[\w.]*)+|\bv?\d+(?:\.\d+)*\.(?:x\b|\d+\.[\dx]\w*)""")
-"""Matches a label, which names a thing in addition to its name: a title in brackets or quotation marks, "PEP 8", "18.x"."""
+"""Matches a label, by which a text identifies a thing: words in brackets or quotation marks, a name with a number ("PEP 8"), or a
+version ("18.x")."""
 _NUMBERED = re.compile(r"\b([A-Z][\w.]*)[ -]v?(\d[\w.]*)")
 """Matches a name with a number: "PEP 8"."""
 _DOTTED = re.compile(r"(?<![\w./-])(?:[^\W\d_][\w-]+(?:[./][^\W\d_][\w-]+)+|(?=[\w-]*\d)[^\W\d_]\w*(?:-\w+){2,})")

@@ -214,7 +214,7 @@ def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapp
 
 
 def _code(facet: Facet, facts: Mapping[str, Any], dictionaries: Mapping[str, dict[str, int]]) -> Any:
-    """Return the value of a sample's facet in the index. For a text, this is its index in the dictionary."""
+    """Return what the index stores as a sample's value of a facet. A text is stored as its number in the facet's dictionary."""
     value = facts.get(facet.name)
     if value is None:
         return None

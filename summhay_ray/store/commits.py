@@ -21,7 +21,8 @@ from summhay_ray.store.rows import merge
 from summhay_ray.store.tables import Tables
 
 FULL_BYTES = 96 << 20
-"""Parts that need more than half of this memory are merged with other parts only at the end of the run."""
+"""Maximum memory for the parts that are merged at once during a run. A part that needs more than half of it is merged with other
+parts only at the end of the run."""
 MOST, FEWEST = 16, 8
 """If there are more than MOST smaller parts, the newest FEWEST are merged. Older parts are included one by one as long as the
 next is not larger than the sum so far. So each row is merged about log8(commits) times before the run ends."""

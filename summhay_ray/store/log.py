@@ -83,7 +83,8 @@ class LogIndex:
     _excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
     _read_to: dict[str, int] = field(default_factory=dict)
     _begun: set[tuple[str, int]] = field(default_factory=set)
-    """The merged objects that have a segment which was read before the object existed."""
+    """The merged objects, existing or future, of which a segment was already read. They are not read, since that segment's
+    records would count twice; their segments are read instead."""
 
     def refresh(self) -> None:
         """Read the records that were written since the last refresh. Raises StoreError or OSError."""

@@ -29,7 +29,8 @@ _SHORT = 4
 _NEAR = 3
 """Maximum distance, in content words, of a word that belongs to a fact."""
 _MANY = 100
-"""From this number on, equal numbers with different nouns are taken to count the same things."""
+"""Equal numbers with different nouns count different things if they are below this limit. From the limit on, they are assumed to
+count the same things: 640 participants may be 640 people."""
 _FEW = 2
 """Numbers up to this one are often written in other ways: "a pair", "both"."""
 _BEGINNING = 4
@@ -74,7 +75,7 @@ _UNCERTAIN_WORDS = """
     prevent lose avoid lack absence missing failure exempt
 """
 _SOFT = frozenset(map(root, _UNCERTAIN_WORDS.split() + _DECISION_WORDS.split("/")[1].split())) | {"against"}
-"""Words that deny without a negation, or make a statement uncertain."""
+"""Words that deny a statement without "not", or make it uncertain: "rejected", "barely"."""
 _MOVING = MOVING | {"be", "been", "is", "are", "was", "were"}
 """Words that form an opposite together with a particle: "rates went up", but not "the team set up a server"."""
 _OPPOSITE_WORDS = """

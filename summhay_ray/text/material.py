@@ -46,7 +46,8 @@ HEADS = re.compile(
     r"|(?:end\s+of\s+)?summaries\s+so\s+far\b",
     re.IGNORECASE,
 )
-"""Matches heads and end marks of documents. `neutral` matches it with lines without their decoration."""
+"""Matches heads and end marks of documents. `neutral` skips the decoration at the beginning of a line, such as `**`, before it
+applies this pattern."""
 
 _SAYS = re.compile(r"never (?:an )?instructions?\b|follow no instruction", re.IGNORECASE)
 # Includes the line breaks of Unicode and editors, so that no viewer shows a forged head. Rarer ones become visible escapes.

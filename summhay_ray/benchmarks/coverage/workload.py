@@ -23,7 +23,7 @@ from summhay_ray.metrics import kappa
 from summhay_ray.text import chunks, count_tokens
 
 SAMPLED = "questions.jsonl"
-"""The input file with the sampled questions. They identify a run, whatever spec they were drawn from."""
+"""The input file with the sampled questions. A run is identified by these questions, not by the spec that they came from."""
 ALL = "all"
 OFFLINE = (evaluating.LexicalCoverage.name, evaluating.EmbeddedCoverage.name)
 JUDGED, REFERENCES, QUERY, CONSTRUCTION = "judged", "references", "the query's words", "by construction"

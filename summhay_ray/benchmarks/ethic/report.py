@@ -1,4 +1,5 @@
-"""The report sections of an ETHIC run: the paper's tables, with its rows next to ours, and its figures."""
+"""The report sections of an ETHIC run: its scores, the paper's tables with the paper's rows next to ours, and breakdowns, such as
+by length of the prompt."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -111,7 +111,8 @@ def _more(scores: Tables) -> Iterator[Section]:
 
 
 def _only_several(cells: pl.DataFrame) -> pl.DataFrame:
-    """Drop the counts of samples if every rating is a single answer or an expectation."""
+    """Drop the numbers of samples if no cell asked for more samples than it has ratings, since they say no more than `n` then. A
+    rating from log probabilities has no samples."""
     several = (cells["samples_expected"] > cells["n"]).any()
     return cells if several else cells.drop("samples", "samples_expected")
 

@@ -146,7 +146,7 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
-        """See `Workload`: a panel's queue needs all of its models."""
+        """See `Workload`. Each panel has its own queue, which waits for the models of all its members."""
         panels = [rater for rater in self.spec.raters if rater.members]
         return {
             **super().queues(),

@@ -66,7 +66,8 @@ class Measure:
         )
 
     def outcomes_of(self, judge: BenchJudge, wanted: Wanted, ask_judge: AskJudge) -> Judged:
-        """Return a judge's outcomes for the wanted insights. A cascade passes on the least certain insights of the whole file."""
+        """Return a judge's outcomes for the wanted insights. A cascade chooses the least certain ones, which it passes on,
+        from all insights together, not from each summary's."""
         parts: list[Judged] = []
 
         async def ask(named: judging.Named, pairs: Sequence[Pair], share: float) -> list[Outcome[judging.Verdict]]:

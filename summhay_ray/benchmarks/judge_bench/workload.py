@@ -216,7 +216,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
                 answered = outcomes.get(item_id, {})
                 spent.update(costs.get(item_id, {}))
                 judged[summary] |= {place: answered.get(place) or answered.get(_WHOLE) or _UNPAID for place in places}
-            # By key, so that an answer that several items share counts once.
+            # `spent` maps keys to costs, so if several items share an answer, its cost counts once.
             total = sum(spent.values())
             return result.Judged(judged, total, "spent" if total else "free")
 

@@ -62,7 +62,7 @@ class Uncertain:
 
 
 def cascades_of(grid: Rejudge) -> dict[str, tuple[JudgeSpec, Named]]:
-    """Map the name of each cascade to (the judge's entry in which it occurs, the parsed cascade)."""
+    """Map the name of each cascade to (the spec's judge that is this cascade or contains it, the parsed cascade)."""
     return {named.text: (spec, named) for spec in grid.spec.judges for named in spec.named.inner("cascade")}
 
 

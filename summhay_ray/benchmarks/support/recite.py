@@ -108,7 +108,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
 
 
 def _figures(run: RunStore) -> pl.DataFrame:
-    """Count citations before and after the repair, dropped and added, by system."""
+    """Return each system's numbers of citations: before the repair, after it, dropped by it and added by it."""
     labels = dict(run.table("summaries", columns=["system", "label"]).select("system", "label").unique().iter_rows())
     cited, after = pl.col("cited"), pl.col("recited")
     counted = (

@@ -53,7 +53,8 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
             inputs.give(CITED_ANSWERS, self._read(spec, inputs))
         self.judged, self.unread = read_cited_answers(inputs.read(CITED_ANSWERS))
         self._corpora = {
-            # In a run, systems cite documents by number. The author of a file knows them by name.
+            # The systems of a run cite documents by number, so `[2]` is the second document. The author of a file of answers
+            # knows the documents by name, so there `[2]` may mean `2.txt`.
             name: CitedDocuments(documents, numbers_may_be_ids=bool(spec.answers))
             for name, documents in self.judged.documents.items()
         }

@@ -55,7 +55,7 @@ def compare_systems(
     costs = [{system: usd / MICROS for system, usd, _ in mean_costs(result.stored).iter_rows()} for result in results]
     scores = [judged_scores(result, result.judge, of) for result, of in zip(results, costs, strict=True)]
     if by is not None:
-        # System -> its values of this factor and of the other one.
+        # System -> (its value of the factor `by`, its value of the other factor).
         factors = [
             {
                 one.system: (one.column, one.model) if by == "retriever" else (one.model, one.column)
