@@ -116,9 +116,9 @@ class Statement:
     agents: tuple[tuple[Fact, str], ...]
     """(Name, verb root) of each name before a verb about a past event: "Ada Lake resigned"."""
     done: frozenset[str]
+    """Roots of verbs about past events ("closed", "has closed")."""
     planned: frozenset[str]
-    """`done`: roots of verbs about past events ("closed", "has closed"). `planned`: roots of verbs about planned or possible
-    events ("may close", "plans to close")."""
+    """Roots of verbs about planned or possible events ("may close", "plans to close")."""
 
 
 Action = tuple[tuple[str, ...], str, tuple[str, ...]]
